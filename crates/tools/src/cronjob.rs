@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use deputize_core::outside_sources::OutsideSources;
-use deputize_core::sanitize::{Secrets, for_terminal_line};
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::tool::HarmlessCalls;
 use deputize_core::tool::spec_of;
 use deputize_core::truncate::truncate_bytes;
@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
 use crate::blocking::{blocking, still_wanted};
+use crate::secret_text::secret_in;
 use crate::send_message::MessageSettings;
 
 const CRONJOB: &str = "cronjob";
@@ -192,9 +193,10 @@ impl JobCall<'_> {
         let schedule = given(self.args.schedule.as_deref(), "schedule")?;
         let schedule = Schedule::read(schedule, timestamp(now_ms), &self.settings.zone());
         let prompt = given(self.args.prompt.as_deref(), "prompt")?;
-        // What a model writes comes with masks in place of the values.
-        if self.settings.secrets.scrub(prompt).contains(Secrets::MASK) {
-            return Err(refused("the prompt has a secret in it, and none is kept".to_owned()));
+        if let Some(secret) = secret_in(prompt, &self.settings.secrets) {
+            return Err(refused(format!(
+                "the prompt has a secret in it ({secret}), and none is kept"
+            )));
         }
         let toolsets = self.args.toolsets.clone().unwrap_or_default();
         let job = Job {
@@ -349,6 +351,7 @@ fn store_error(error: JobStoreError) -> ToolError {
 
 #[cfg(test)]
 mod tests {
+    use deputize_core::sanitize::Secrets;
     use serde_json::json;
 
     use super::*;

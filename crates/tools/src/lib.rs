@@ -58,6 +58,7 @@ mod read_file;
 mod search;
 mod search_files;
 mod search_threads;
+mod secret_text;
 mod send_message;
 mod settings;
 mod shell_state;

@@ -10,12 +10,6 @@ pub(super) const BULLET: &str = "- ";
 const MARK: &str = " [written after reading ";
 /// Sources that a mark names; the rest is counted.
 const MARK_SOURCES: usize = 4;
-/// Beginnings of keys that services give out.
-const KEY_BEGINNINGS: [&str; 8] =
-    ["sk-", "ghp_", "gho_", "github_pat_", "xoxb-", "xoxp-", "AKIA", "glpat-"];
-/// A word with such a beginning is a key from this length.
-const KEY_CHARS: usize = 16;
-
 /// Returns the entry with a mark that names its sources from outside; without one if there are
 /// none.
 pub(super) fn marked(text: String, sources: BTreeSet<String>) -> String {
@@ -34,13 +28,6 @@ pub(super) fn marked(text: String, sources: BTreeSet<String>) -> String {
 pub(super) fn unmarked(entry: &str) -> (&str, Vec<&str>) {
     let parts = entry.strip_suffix(']').and_then(|entry| entry.rsplit_once(MARK));
     parts.map_or((entry, Vec::new()), |(text, sources)| (text, sources.split(", ").collect()))
-}
-
-/// Returns the beginning of a key of a known service in a text.
-pub(super) fn key_in(text: &str) -> Option<&'static str> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let mut words = text.split(|c| !is_part(c)).filter(|word| word.len() >= KEY_CHARS);
-    words.find_map(|word| KEY_BEGINNINGS.into_iter().find(|start| word.starts_with(start)))
 }
 
 /// An entry as a text has it.

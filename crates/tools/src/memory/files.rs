@@ -11,8 +11,9 @@ use deputize_core::{AgentId, BoxFuture, Outcome};
 use deputize_documents::read_text;
 use deputize_file_lock::lock;
 
-use super::entry::{BULLET, TextEntry, key_in, marked, parse, text_of, unmarked};
+use super::entry::{BULLET, TextEntry, marked, parse, text_of, unmarked};
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
+use crate::secret_text::secret_in;
 
 /// Bytes of a file that a person wrote; a longer one is not read.
 const READ_BYTES: u64 = 1024 * 1024;
@@ -203,15 +204,8 @@ impl MemoryFiles {
         if chars > ENTRY_CHARS {
             return Err(MemoryFileError::Long { chars });
         }
-        // What a model writes comes with masks in place of the values.
-        if text.contains(Secrets::MASK) || self.secrets.scrub(text) != text {
-            return Err(MemoryFileError::Secret("a key of this program".to_owned()));
-        }
-        if text.contains("-----BEGIN ") {
-            return Err(MemoryFileError::Secret("a private key".to_owned()));
-        }
-        if let Some(beginning) = key_in(text) {
-            return Err(MemoryFileError::Secret(format!("a key that begins with `{beginning}`")));
+        if let Some(secret) = secret_in(text, &self.secrets) {
+            return Err(MemoryFileError::Secret(secret));
         }
         Ok(text.to_owned())
     }

@@ -1,5 +1,6 @@
 //! `skill_manage`: what an agent learned, for later sessions.
 
+use deputize_core::sanitize::Secrets;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
@@ -10,6 +11,7 @@ use serde::Deserialize;
 
 use super::{library, tool_error};
 use crate::blocking::{blocking, still_wanted};
+use crate::secret_text::secret_in;
 
 const DESCRIPTION: &str = "Write a skill for later sessions.";
 
@@ -62,7 +64,14 @@ impl TypedTool for SkillManage {
             let library = library(&cx.agent.session.settings);
             let content = || {
                 let content = args.content.as_deref().filter(|text| !text.trim().is_empty());
-                content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))
+                let content = content
+                    .ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
+                match secret_in(content, &Secrets::default()) {
+                    Some(secret) => Err(ToolError::refused(format!(
+                        "the skill has a secret in it ({secret}): secrets are never kept"
+                    ))),
+                    None => Ok(content),
+                }
             };
             let name = &args.name;
             let done = match args.action {

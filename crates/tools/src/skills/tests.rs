@@ -75,6 +75,12 @@ async fn a_skill_is_created_edited_and_removed() {
     assert_eq!(bench.get("user/notes/SKILL.md"), content.as_bytes());
     let empty = json!({"action": "edit", "name": "notes"});
     assert_eq!(call(empty).await, "refused: give the whole SKILL.md as `content`");
+    let keeps =
+        json!({"action": "edit", "name": "notes", "content": text("notes", "password: a1b2c3d4")});
+    let refused =
+        "refused: the skill has a secret in it (a value of `password`): secrets are never kept";
+    assert_eq!(call(keeps).await, refused);
+    assert_eq!(bench.get("user/notes/SKILL.md"), content.as_bytes());
     let bundled = json!({"action": "remove", "name": "split-work"});
     assert!(call(bundled).await.starts_with("refused: `split-work` is a bundled skill"));
     let edit = json!({"action": "edit", "name": "notes", "content": text("notes", "New.")});
