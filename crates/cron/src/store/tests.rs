@@ -120,3 +120,22 @@ fn names_are_names_of_files_and_nothing_else() {
         assert!(name.parse::<JobName>().is_err(), "{name}");
     }
 }
+
+/// Whoever dies while it writes leaves the old file, and whoever reads meanwhile reads that whole.
+#[test]
+fn a_change_replaces_a_file_and_writes_nothing_into_the_old_one() {
+    let (_dir, store) = store();
+    let name = job("a").name;
+    store.create(&job("a")).unwrap();
+    store.record(&name, |history| history.runs = 1).unwrap();
+    let paths = ["jobs/a.json", "history/a.json"].map(|path| store.folder().join(path));
+    let old = paths.clone().map(|path| (File::open(&path).unwrap(), fs::read(&path).unwrap()));
+    store.update(&name, |job| Ok(Job { paused: true, ..job })).unwrap();
+    store.record(&name, |history| history.runs = 2).unwrap();
+    for ((mut file, before), path) in old.into_iter().zip(paths) {
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut text).unwrap();
+        assert_eq!(text, before);
+        assert_ne!(fs::read(path).unwrap(), before);
+    }
+}

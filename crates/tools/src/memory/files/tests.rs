@@ -1,3 +1,4 @@
+use std::io::Read as _;
 use std::sync::Arc;
 
 use deputize_core::describe_error;
@@ -27,6 +28,22 @@ fn entries_are_added_replaced_and_removed() {
     let removed = memory.remove(MemoryTopic::Work, "just").unwrap();
     assert_eq!(removed, "Tests run with just.");
     assert_eq!(memory.entries(MemoryTopic::Work).unwrap().len(), 1);
+}
+
+/// Whoever dies while it writes leaves the old file, and whoever reads meanwhile reads that whole.
+#[test]
+fn a_change_replaces_the_file_and_writes_nothing_into_the_old_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    let work = MemoryTopic::Work;
+    memory.add(work, "Old.", &[]).unwrap();
+    let mut old = File::open(dir.path().join("memory/work.md")).unwrap();
+    memory.add(work, "New.", &[]).unwrap();
+    memory.remove(work, "Old").unwrap();
+    let mut text = String::new();
+    old.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "# About the work\n- Old.\n");
+    assert_eq!(memory.text(work).unwrap(), "# About the work\n- New.\n");
 }
 
 #[test]
