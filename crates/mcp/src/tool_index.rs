@@ -74,7 +74,7 @@ struct SearchArgs {
     limit: Option<usize>,
 }
 
-/// What an [`IndexedCall`] is parsed from.
+// No doc comment: models would be sent it with the schema. An `IndexedCall` is parsed from it.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct CallArgs {
@@ -214,5 +214,19 @@ impl Tool for CallTool {
             let name = for_terminal_line(&name, NAME_CHARS);
             Err(ToolError::refused(format!("no MCP server has a tool `{name}` here. {hint}")))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_sent_no_words_about_the_code() {
+        let (search, call) = (SearchTool::new(), CallTool::new());
+        for spec in [search.spec(), call.spec()] {
+            let schema = spec.decl.parameters.to_value();
+            assert_eq!(schema.get("description"), None, "{}", spec.decl.name);
+        }
     }
 }
