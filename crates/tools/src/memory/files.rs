@@ -124,10 +124,10 @@ impl MemoryFiles {
         Ok(entry)
     }
 
-    /// Replaces the one entry that has `old` in it. The sources of the old entry stay in the mark.
+    /// Replaces the entry that is `old`, or the one that has it in it. The sources of the old entry stay in the mark.
     ///
     /// # Errors
-    /// As [`MemoryFiles::add`], and if not exactly one entry has that text.
+    /// As [`MemoryFiles::add`], and if no entry is that text and not exactly one has it.
     pub fn replace(
         &self,
         topic: MemoryTopic,
@@ -149,10 +149,10 @@ impl MemoryFiles {
         Ok(written)
     }
 
-    /// Removes the one entry that has `old` in it, and returns it.
+    /// Removes the entry that is `old`, or the one that has it in it, and returns it.
     ///
     /// # Errors
-    /// If not exactly one entry has that text, or the file cannot be written.
+    /// If no entry is that text and not exactly one has it, or the file cannot be written.
     pub fn remove(&self, topic: MemoryTopic, old: &str) -> Result<String, MemoryFileError> {
         let mut removed = String::new();
         self.change(topic, |entries| {
@@ -256,11 +256,22 @@ impl Memory for MemoryFiles {
     }
 }
 
-/// Returns the index of the one entry with a text in it.
+/// Returns the index of the entry that is a text, with or without its mark; else that of the one
+/// entry with the text in it.
 fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize, MemoryFileError> {
     let text = text.trim();
-    let matching = |(index, entry): (usize, &String)| entry.contains(text).then_some(index);
-    let found: Vec<usize> = entries.iter().enumerate().filter_map(matching).collect();
+    let whole = text.strip_prefix(BULLET).unwrap_or(text);
+    if let Some(index) = entries.iter().position(|entry| entry == whole) {
+        return Ok(index);
+    }
+    let matching = |is_match: &dyn Fn(&str) -> bool| -> Vec<usize> {
+        let entries = entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| is_match(entry).then_some(index)).collect()
+    };
+    let mut found = matching(&|entry| unmarked(entry).0 == whole);
+    if found.is_empty() {
+        found = matching(&|entry| entry.contains(text));
+    }
     match found.as_slice() {
         [one] if !text.is_empty() => Ok(*one),
         [] => Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() }),

@@ -47,6 +47,24 @@ fn a_change_replaces_the_file_and_writes_nothing_into_the_old_one() {
 }
 
 #[test]
+fn an_entry_that_is_the_text_wins_over_those_that_have_it_in_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    let work = MemoryTopic::Work;
+    for text in ["abcd", "abc", "x abc", "ab"] {
+        memory.add(work, text, &[]).unwrap();
+    }
+    memory.add(work, "abc", &["web:a.example".into()]).unwrap();
+    assert_eq!(memory.remove(work, "abc").unwrap(), "abc");
+    let marked = "abc [written after reading web:a.example]";
+    assert_eq!(memory.remove(work, "- abc").unwrap(), marked);
+    assert_eq!(memory.replace(work, "- ab\n", "new", &[]).unwrap(), "new");
+    let error = memory.remove(work, "abc").unwrap_err().to_string();
+    assert!(error.starts_with("2 entries of `work` have `abc` in them"), "{error}");
+    assert_eq!(memory.entries(work).unwrap(), ["abcd", "x abc", "new"]);
+}
+
+#[test]
 fn the_mark_of_an_entry_outlives_its_text() {
     let dir = tempfile::tempdir().unwrap();
     let memory = memory(dir.path());
