@@ -8,6 +8,8 @@ use cap_std::fs::{
     Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _,
 };
 use deputize_core::{ToolCx, ToolError};
+use rustix::fs::{Access, AtFlags, accessat};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use crate::blocking::still_wanted;
@@ -60,7 +62,8 @@ fn put(
     Ok(temporary.move_to(name).map_err(failed)?)
 }
 
-/// Fails if another file is at a place than `old`, or one where there was none.
+/// Fails if another file is at a place than `old`, or one where there was none, or one that this
+/// process may not write: a new file could take its place all the same.
 pub(crate) fn check_unchanged(
     place: &GrantedPath,
     dir: &Dir,
@@ -71,7 +74,12 @@ pub(crate) fn check_unchanged(
     if now.as_ref().map(stamp) != old.map(stamp) {
         return Err(PathError::Moved(place.shown().to_owned()));
     }
-    Ok(())
+    let allowed = accessat(dir, name, Access::WRITE_OK, AtFlags::empty());
+    match allowed {
+        Err(Errno::ACCESS) => Err(PathError::NotWritable(place.shown().to_owned())),
+        // No file is there, or the next step meets what is wrong.
+        _ => Ok(()),
+    }
 }
 
 /// The directory of a place, made if need be, and the name in it.
@@ -135,7 +143,7 @@ impl TemporaryFile {
         if !self.named {
             // Only a name can take the place of another.
             let from = descriptor(&self.file);
-            let follow = rustix::fs::AtFlags::SYMLINK_FOLLOW;
+            let follow = AtFlags::SYMLINK_FOLLOW;
             rustix::fs::linkat(rustix::fs::CWD, from, &self.dir, &self.name, follow)?;
             self.named = true;
         }
@@ -183,8 +191,16 @@ fn descriptor(file: &File) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
-    use crate::fixture::ToolFixture;
+    use crate::apply_patch::ApplyPatch;
+    use crate::edit_file::EditFile;
+    use crate::fixture::{ToolFixture, again_without_rights};
+    use crate::read_file::ReadFile;
+    use crate::write_file::WriteFile;
+    use deputize_requirements::test_path;
+    use serde_json::json;
 
     #[test]
     fn what_changed_meanwhile_is_not_overwritten() {
@@ -199,6 +215,30 @@ mod tests {
         }
         assert_eq!(bench.get("f"), b"written by someone else");
         assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_this_user_may_not_write_is_not_replaced() {
+        again_without_rights(test_path!(), || {
+            let bench = ToolFixture::new();
+            bench.put("f", "old\n");
+            std::fs::set_permissions(bench.path("f"), PermissionsExt::from_mode(0o444)).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                bench.call(ReadFile, json!({"path": "f"})).await;
+                let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+new\n";
+                let results = [
+                    bench.call(WriteFile, json!({"path": "f", "content": "new"})).await,
+                    bench.call(EditFile, json!({"path": "f", "old": "old", "new": "new"})).await,
+                    bench.call(ApplyPatch, json!({"patch": patch})).await,
+                ];
+                for result in results {
+                    assert!(result.starts_with("refused: permission denied: f may"), "{result}");
+                }
+            });
+            assert_eq!(bench.get("f"), b"old\n");
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+        });
     }
 
     #[test]

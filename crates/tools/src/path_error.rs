@@ -29,6 +29,11 @@ pub(crate) enum PathError {
     TooLarge { path: String, bytes: u64, limit: u64, instead: &'static str },
     #[error("{0}: another program changed it during this call; nothing was written: read it again")]
     Moved(String),
+    #[error(
+        "permission denied: {0} may not be written by the user that this program runs as; nothing \
+         was written: ask for that permission, or write another file"
+    )]
+    NotWritable(String),
     #[error("cannot {action} {path}")]
     Io {
         action: &'static str,
