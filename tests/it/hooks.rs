@@ -28,8 +28,8 @@ fn family(asked: &ChatRequest) -> MockAnswer {
     MockAnswer::reply(&match (child, asked.replies()) {
         (false, 0) => Reply::calls("mock", [("delegate_task", json!({"goal": "write it"}))]),
         (true, 0) => {
-            let content = format!("a {SECRET} b");
-            Reply::calls("mock", [("write_file", json!({"path": "a.txt", "content": content}))])
+            let look = ("search_files", json!({"pattern": format!("a {SECRET} b")}));
+            Reply::calls("mock", [look, ("write_file", json!({"path": "a.txt", "content": "x"}))])
         }
         (true, _) => Reply::text("mock", asked.results().join("\n")),
         (false, _) => Reply::text("mock", "handed on"),
@@ -62,23 +62,25 @@ async fn hooks_see_parent_and_child_at_every_moment_and_no_secret() {
             "UserPromptSubmit - 0",
             "PreToolUse delegate_task 0",
             "SubagentStart - 1",
+            "PreToolUse search_files 1",
+            "PostToolUse search_files 1",
             "PreToolUse write_file 1",
             "PostToolUse write_file 1",
             "SubagentStop - 1",
             "PostToolUse delegate_task 0",
         ]
     );
-    assert_eq!(seen[3]["args"]["content"], "a [redacted:THE_KEY] b");
-    assert_eq!(seen[5]["output"]["status"], "completed");
-    let written = &seen[5]["output"]["receipts"]["files_written"];
+    assert_eq!(seen[3]["args"]["pattern"], "a [redacted:THE_KEY] b");
+    assert_eq!(seen[7]["output"]["status"], "completed");
+    let written = &seen[7]["output"]["receipts"]["files_written"];
     assert!(written[0]["path"].as_str().unwrap().ends_with("a.txt"), "{written}");
     lab.holds_no(SECRET, &ended);
     assert!(!fs::read_to_string(lab.work("seen")).unwrap().contains(SECRET));
 
     let hooks = ended.events("hook");
-    assert_eq!(hooks.len(), 7);
+    assert_eq!(hooks.len(), 9);
     assert!(hooks.iter().all(|hook| hook["decision"] == "pass" && hook["output_bytes"] == 0));
-    let stop = &hooks[5];
+    let stop = &hooks[7];
     assert_eq!((&stop["name"], &stop["depth"]), (&json!("SubagentStop"), &json!(0)));
     assert_eq!(stop["child"], format!("{}/1.0.0", lab.session()));
 }

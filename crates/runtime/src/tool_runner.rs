@@ -29,11 +29,13 @@ use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, NESTED_GRACE, sett
 mod denial;
 mod hooks;
 mod lookup;
+mod redacted_secret;
 mod restored_commands;
 mod result;
 
 use denial::with_subject;
 use lookup::callable_tool;
+use redacted_secret::refuse_mark;
 use restored_commands::{restore_commands, restored_note};
 use result::{FinishedCall, scrubbed_display, scrubbed_fact};
 
@@ -263,6 +265,9 @@ impl ToolRunner {
         let marks = restore_commands(&spec.subject, &mut arguments);
         if work.is_cancelled() {
             return Ok(Err(self.cancelled_before_start(call)));
+        }
+        if let Some(refused) = refuse_mark(&self.cx.shared.parts.secrets, spec, &arguments) {
+            return Ok(Err(refused));
         }
         let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
         if let Verdict::Deny(Denial { for_model, for_person }) = &verdict {

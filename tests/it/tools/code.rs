@@ -78,7 +78,8 @@ async fn a_script_searches_and_reads_the_web_as_its_agent_does() {
          print('Kites in print' in web_fetch(site + '/file'))\n\
          end = web_fetch(site + '/plain', offset=219995)\n\
          print(repr(end), end.notes)\n\
-         for url in [site + '/gone', 'http://127.0.0.1:{}/page', site + '/page?tok-of-this-site']:\n    \
+         for url in [site + '/gone', 'http://127.0.0.1:{}/page', site + '/page?tok-of-' + \
+         'this-site']:\n    \
              try:\n        web_fetch(url)\n    \
              except ToolError as error:\n        print(error.status, error)\n",
         port(&open),

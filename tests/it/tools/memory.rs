@@ -117,7 +117,7 @@ async fn a_key_of_the_program_is_refused() {
     RunningProgram::start(command).end().await.with_code(0);
     let requests = server.requests();
     let last = ChatRequest::of(requests.last().unwrap());
-    assert!(last.results()[0].contains("a secret in it"), "{}", last.results()[0]);
+    assert!(last.results()[0].contains("in place of a secret"), "{}", last.results()[0]);
     assert!(!lab.path("home/memory/work.md").exists());
 }
 

@@ -81,7 +81,7 @@ async fn a_webhook_gets_the_message_once_and_its_answer_is_told_by_status_alone(
         "nothing was sent to `closed`: its server does not take connections",
         "nothing was sent to `metadata`: its address may not be asked",
         "nothing was sent to `unset`: it is not set up",
-        "TEAM_HOOK_TOKEN in it, a secret that is not sent anywhere",
+        "[redacted:TEAM_HOOK_TOKEN] in the arguments stands in place of a secret",
     ]) {
         assert!(result.contains(words), "{words}: {result}");
         assert!(!result.contains("127.0.0.1") && !result.contains("words of"), "{result}");

@@ -7,6 +7,19 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+/// What people write where a server on their own machine wants a key, from the shortest length of
+/// a secret. These are words of innocent text too.
+const PLACEHOLDERS: [&str; 8] = [
+    "lm-studio",
+    "not-needed",
+    "no-key-required",
+    "sk-no-key-required",
+    "sk-local",
+    "password",
+    "localhost",
+    "12345678",
+];
+
 /// Secret values that must not leave the program, such as keys.
 #[derive(Clone, Default)]
 pub struct Secrets {
@@ -40,10 +53,11 @@ impl fmt::Debug for RotatingSecrets {
 }
 
 impl SecretValue {
-    /// Returns a value with the name that replaces it; `None` if it is too short.
+    /// Returns a value with the name that replaces it; `None` if it is too short, or no secret.
     fn new(name: &str, value: &str) -> Option<Self> {
         let mask = || format!("{}{name}]", Secrets::MASK);
-        (value.len() >= Secrets::SHORTEST).then(|| Self { value: value.to_owned(), mask: mask() })
+        let is_secret = value.len() >= Secrets::SHORTEST && !PLACEHOLDERS.contains(&value);
+        is_secret.then(|| Self { value: value.to_owned(), mask: mask() })
     }
 
     fn replace_in(&self, text: &mut Cow<'_, str>) {
@@ -91,7 +105,8 @@ impl Secrets {
     /// What stands in place of a value begins with this.
     pub const MASK: &str = "[redacted:";
 
-    /// Adds a value, with the name that replaces it.
+    /// Adds a value, with the name that replaces it. One that people write where no key is needed,
+    /// such as `lm-studio`, is ignored.
     pub fn add(&mut self, name: &str, value: &str) {
         self.values.extend(SecretValue::new(name, value));
     }
@@ -131,6 +146,18 @@ impl Secrets {
         text
     }
 
+    /// Returns what stands in a text in place of one of the values; `None` if nothing does.
+    #[must_use]
+    pub fn mask_in(&self, text: &str) -> Option<String> {
+        if !text.contains(Self::MASK) {
+            return None;
+        }
+        let stands = |value: &SecretValue| text.contains(&value.mask).then(|| value.mask.clone());
+        let rotating = |rotating: &RotatingSecrets| rotating.0.read().iter().find_map(stands);
+        let fixed = self.values.iter().find_map(stands);
+        fixed.or_else(|| self.rotating.iter().find_map(rotating))
+    }
+
     /// Returns how many bytes at the end of a text may be the beginning of a value that continues
     /// in the next piece.
     #[must_use]
@@ -157,6 +184,27 @@ mod tests {
         let begun =
             ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.partial_len(text));
         assert_eq!(begun, [0, 0, 1, 7, 0]);
+    }
+
+    #[test]
+    fn what_stands_for_no_key_is_no_secret() {
+        let mut secrets = Secrets::default();
+        PLACEHOLDERS.iter().for_each(|value| secrets.add("KEY", value));
+        assert_eq!(secrets.scrub("lm-studio on localhost"), "lm-studio on localhost");
+        assert!(PLACEHOLDERS.iter().all(|value| value.len() >= Secrets::SHORTEST));
+    }
+
+    #[test]
+    fn the_mark_of_a_known_secret_is_found() {
+        let rotating = RotatingSecrets::default();
+        let mut secrets = Secrets::default();
+        secrets.add("KEY", "sk-12345678");
+        secrets.add_rotating(&rotating);
+        rotating.add("TOKEN", "token-12345678");
+        let found = ["a [redacted:KEY]", "[redacted:TOKEN]", "[redacted:OTHER]", "sk-12345678"];
+        let found = found.map(|text| secrets.mask_in(text));
+        let known = ["[redacted:KEY]", "[redacted:TOKEN]"].map(|mask| Some(mask.to_owned()));
+        assert_eq!(found, [known.as_slice(), &[None, None]].concat().as_slice());
     }
 
     #[test]

@@ -70,6 +70,37 @@ async fn a_secret_is_in_no_record() {
     assert!(journal.matches("[redacted:KEY]").count() >= 4, "{journal}");
 }
 
+#[tokio::test]
+async fn the_mark_of_a_secret_is_searched_for_and_written_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let rule = |results: usize, _: &Request<'_>| {
+        let with = |text: &str| json!({"list": [text]});
+        let calls = [
+            ("act", with("the key is key-canary-1")),
+            ("act", with("API=[redacted:KEY]")),
+            ("look", with("[redacted:KEY]")),
+            ("act", with("[redacted:OTHER]")),
+        ];
+        Ok(if results == 0 { Reply::calls("rule", calls) } else { Reply::text("rule", "done") })
+    };
+    let mut parts = parts(&world, rule);
+    parts.secrets.add("KEY", "key-canary-1");
+    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let done = [
+        r#"look call_1_2 {"list":["[redacted:KEY]"]}"#,
+        r#"act call_1_3 {"list":["[redacted:OTHER]"]}"#,
+    ];
+    assert_eq!(world.done(), done);
+    let told = results(&world);
+    let told: Vec<_> = told.split("\n\n").take(2).collect();
+    let refused = "act [error] error: nothing ran: [redacted:KEY] in the arguments stands in place \
+                   of a secret, which models are not shown: a file or a command would get this \
+                   text itself. In a file, change only the lines around it with edit_file; or let \
+                   the person do it.";
+    assert_eq!(told, [refused, refused]);
+}
+
 struct NoActing;
 
 impl Policy for NoActing {

@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 
 use crate::fixture::{World, authority, decl, insert_tool, parts, spec};
 
+/// What a nested call has a secret for, which the call that makes it has not.
+const STANDIN: &str = "the-secret";
+
 /// Makes the calls of `list`, each `TOOL ARGUMENTS`, one after the other, or at once if `n` is 1. A
 /// call that takes longer than a minute is dropped.
 fn nest<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
@@ -32,6 +35,7 @@ fn nest<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a,
         let one = |(number, call): (u32, String)| {
             let (nested, questions) = (Arc::clone(&nested), Arc::clone(&questions));
             async move {
+                let call = call.replace(STANDIN, "key-canary-1");
                 let (tool, arguments) = call.split_once(' ').unwrap();
                 let on_question = Arc::new(move |_begins| {
                     questions.fetch_add(1, Ordering::SeqCst);
@@ -261,12 +265,15 @@ async fn a_nested_call_that_does_not_settle_has_an_end_before_the_one_that_made_
 async fn a_secret_in_a_nested_call_is_in_no_record_and_in_no_result() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts = nesting(&world, &[r#"look {"list": ["key-canary-1"]}"#], false);
+    let calls = ["look", "act"].map(|tool| format!(r#"{tool} {{"list": ["{STANDIN}"]}}"#));
+    let mut parts = nesting(&world, &calls.each_ref().map(String::as_str), false);
     parts.secrets.add("KEY", "key-canary-1");
     run_nested(folder.path(), parts, &Cancel::new()).await;
     let journal = std::fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
     assert!(!journal.contains("key-canary-1"));
-    assert!(world.done()[1].contains("[redacted:KEY]"), "{:?}", world.done());
+    let done = world.done();
+    assert!(done[1].contains("[redacted:KEY]"), "{done:?}");
+    assert!(done[2].starts_with("error: nothing ran: [redacted:KEY] in the arguments"), "{done:?}");
 }
 
 /// Each call that started by the end of some records, with its number of ends.
