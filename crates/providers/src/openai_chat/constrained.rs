@@ -16,6 +16,8 @@ use serde_json::{Map, Value, json};
 use crate::sendable;
 
 const INSTRUCTIONS: &str = include_str!("../../prompts/constrained.md");
+/// What a block of code in Markdown begins and ends with.
+const FENCE: &str = "```";
 
 /// A request as a model without tool calling is sent it.
 pub(super) struct ConstrainedRequest {
@@ -53,7 +55,7 @@ pub(super) fn read_reply(request: &Request<'_>, reply: Reply) -> Reply {
         return reply;
     }
     let step = match reply.finish {
-        Finish::Stop => Step::parse(&reply.text),
+        Finish::Stop => Step::parse(&reply.text).or_else(|| Step::parse_broken(&reply.text)),
         Finish::Length => Step::parse(&reply.text).or_else(|| Step::parse_cut(&reply.text)),
         Finish::Paused | Finish::Refused | Finish::Undone => None,
     };
@@ -93,19 +95,38 @@ enum Step {
 }
 
 impl Step {
+    /// Reads a whole step. A server that constrains nothing lets models put it into a fence of
+    /// Markdown, or write on after a call.
     fn parse(text: &str) -> Option<Self> {
-        let Value::Object(mut step) = serde_json::from_str(text.trim()).ok()? else { return None };
-        if let Some(Value::String(answer)) = step.remove("answer") {
-            return Some(Self::Answer(answer));
+        let text = with_escapes(unfenced(text));
+        let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Map<_, _>>();
+        let mut step = values.next()?.ok()?;
+        let rest = text.get(values.byte_offset()..)?.trim();
+        let is_alone = rest.is_empty() || rest == FENCE;
+        if let Some(answer) = step.remove("answer").filter(|_| is_alone) {
+            return Some(Self::Answer(match answer {
+                Value::String(answer) => answer,
+                answer => answer.to_string(),
+            }));
         }
         let name = step.remove("tool")?.as_str()?.to_owned();
         let arguments = step.remove("arguments").unwrap_or_else(|| Value::Object(Map::new()));
-        Some(Self::Call(RawCall { name, arguments: arguments.to_string() }))
+        // After another object, it is not known which one is meant.
+        let is_meant = !rest.contains('{');
+        is_meant.then(|| Self::Call(RawCall { name, arguments: arguments.to_string() }))
+    }
+
+    /// Reads what begins as a call and is none: one whose arguments nobody can read.
+    fn parse_broken(text: &str) -> Option<Self> {
+        match Self::parse_cut(text)? {
+            Self::Call(call) => Some(Self::Call(RawCall { arguments: text.to_owned(), ..call })),
+            Self::Answer(_) => None,
+        }
     }
 
     /// Reads the beginning of a step: what of it arrived before the output limit.
     fn parse_cut(text: &str) -> Option<Self> {
-        let step = after(text, "{")?;
+        let step = after(unfenced(text), "{")?;
         let value_of = |text, key| after(after(text, key)?, ":");
         if let Some(answer) = value_of(step, "\"answer\"") {
             return beginning_of_string(answer).map(Self::Answer);
@@ -122,13 +143,32 @@ fn after<'t>(text: &'t str, token: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(token).map(str::trim_start)
 }
 
-/// Returns a JSON string that may be cut, also within an escape or a pair of them. A server that
-/// constrains nothing lets control characters through that JSON has as escapes.
+/// Returns what stands in a fence of Markdown, with the end of the fence, or the text itself.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let fenced = text.strip_prefix(FENCE).map(|text| text.trim_start_matches("json").trim_start());
+    fenced.unwrap_or(text)
+}
+
+/// Returns JSON with escapes for the control characters in its strings, which a server that
+/// constrains nothing lets through.
+fn with_escapes(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    let (mut in_string, mut after_backslash) = (false, false);
+    for char in json.chars() {
+        match char {
+            '\0'..' ' if in_string => escaped += &format!("\\u{:04x}", u32::from(char)),
+            char => escaped.push(char),
+        }
+        in_string ^= char == '"' && !after_backslash;
+        after_backslash = char == '\\' && in_string && !after_backslash;
+    }
+    escaped
+}
+
+/// Returns a JSON string that may be cut, also within an escape or a pair of them.
 fn beginning_of_string(text: &str) -> Option<String> {
-    let text = text.chars().fold(String::new(), |text, char| match char {
-        '\0'..' ' => format!("{text}\\u{:04x}", u32::from(char)),
-        _ => text + char.encode_utf8(&mut [0; 4]),
-    });
+    let text = with_escapes(text);
     let whole = serde_json::Deserializer::from_str(&text).into_iter().next();
     if let Some(Ok(whole)) = whole {
         return Some(whole);
@@ -315,12 +355,36 @@ mod tests {
         );
         assert_eq!(auto(r#"{"tool":"read_file"}"#), call("{}"));
         assert_eq!(auto(r#"{"answer": "Done."}"#), ("Done.".to_owned(), vec![]));
+        assert_eq!(auto("{\"answer\":\n\"a\\\"\nb\"}"), ("a\"\nb".to_owned(), vec![]));
+        assert_eq!(auto(r#"{"answer": 5}"#), ("5".to_owned(), vec![]));
         for other in ["Done.", "{", "[1]", "{}", r#"{"tool": 1}"#, "7", r#"{"answer": "Do"#] {
             assert_eq!(auto(other), (other.to_owned(), vec![]), "{other}");
         }
         let closing = r#"{"tool":"read_file"}"#;
         let read = read(closing, ToolChoice::None, Finish::Stop);
         assert_eq!(read, (closing.to_owned(), vec![]));
+    }
+
+    #[test]
+    fn a_step_in_a_fence_or_with_words_behind_it_is_read_and_a_broken_call_is_unreadable() {
+        let auto = |text: &str| read(text, ToolChoice::Auto, Finish::Stop);
+        let whole = r#"{"tool":"read_file","arguments":{"path":"a"}}"#;
+        for text in [
+            format!("```json\n{whole}\n```"),
+            format!("```\n{whole}\n```\nI wait."),
+            format!("{whole}\n\nI wait for it."),
+        ] {
+            assert_eq!(auto(&text), call(r#"{"path":"a"}"#), "{text}");
+        }
+        assert_eq!(auto("```json\n{\"answer\":\"b\"}\n```"), ("b".to_owned(), vec![]));
+        let words_behind = r#"{"answer":"b"} And c."#;
+        assert_eq!(auto(words_behind), (words_behind.to_owned(), vec![]));
+        let cut = &whole[..whole.len() - 1];
+        for text in [cut, &format!("{whole}\n{whole}"), &format!("```json\n{cut}\n```")] {
+            let (shown, calls) = auto(text);
+            assert_eq!((shown.as_str(), calls[0].0.as_str()), ("", "read_file"), "{text}");
+            assert!(serde_json::from_str::<Value>(&calls[0].1).is_err(), "{text}");
+        }
     }
 
     #[test]
