@@ -7,7 +7,7 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use deputize_core::sanitize::for_terminal_line;
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Zoned};
 use serde::{Deserialize, Serialize};
 
@@ -36,11 +36,13 @@ const CRON_FIELDS: [(&str, &str); 5] = [
 ///
 /// Its text is one of these, with the name of a time zone behind it unless the local one is meant:
 ///
-/// - five cron fields, or a nickname such as `@daily`. A fixed time that a clock change skips runs
-///   when the clock has changed; one that comes twice runs the first time.
+/// - five cron fields, or a nickname such as `@daily`.
 /// - `every 2h`: an interval of at least a minute. A day has 24 hours.
 /// - `at 2026-12-01T09:00`: a single time, with an offset if wanted.
 /// - `in 20m`: a single time from now. It becomes `at …` when it is read by [`Schedule::read`].
+///
+/// A fixed time that a clock change skips is when the clock has changed; one that comes twice is the
+/// first.
 ///
 /// ```
 /// use deputize_cron::Schedule;
@@ -193,10 +195,21 @@ impl Schedule {
             }
             Times::Every(interval) => next_interval(*interval, after, anchor)?,
             Times::At(SingleTime::Instant(at)) => *at,
-            Times::At(SingleTime::Civil(at)) => zone.to_timestamp(*at).ok()?,
+            Times::At(SingleTime::Civil(at)) => on_clock(*at, zone)?,
         };
         (next > after).then_some(next)
     }
+}
+
+/// Returns when a clock shows a time: if that is twice, the first time; if never, when it was put
+/// forward.
+fn on_clock(at: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    let possible = zone.to_ambiguous_timestamp(at);
+    if !matches!(possible.offset(), AmbiguousOffset::Gap { .. }) {
+        return possible.compatible().ok();
+    }
+    let before = possible.earlier().ok()?;
+    zone.following(before).next().map(|change| change.timestamp())
 }
 
 fn next_interval(

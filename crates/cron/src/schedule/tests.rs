@@ -55,14 +55,14 @@ fn a_clock_change_skips_no_day_and_repeats_none() {
         times(daily, "2026-10-23T12:00:00Z", 4),
         ["10-24 02:30+02:00", "10-25 02:30+02:00", "10-26 02:30+01:00", "10-27 02:30+01:00"]
     );
-    // An interval goes on as time does, and a single time is the one after the gap, or the first.
+    // An interval goes on as time does, and a single time is as a daily one.
     assert_eq!(
         times("every 12h Europe/Berlin", "2026-03-28T12:00:00Z", 2),
         ["03-29 01:00+01:00", "03-29 14:00+02:00"]
     );
     assert_eq!(
         times("at 2026-03-29T02:30 Europe/Berlin", "2026-03-27T12:00:00Z", 1),
-        ["03-29 03:30+02:00"]
+        ["03-29 03:00+02:00"]
     );
     assert_eq!(
         times("at 2026-10-25T02:30 Europe/Berlin", "2026-10-23T12:00:00Z", 1),
