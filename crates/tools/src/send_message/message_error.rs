@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use deputize_core::ToolError;
 use deputize_core::message::ModelText;
+use deputize_core::{ToolError, describe_error};
 
 /// Why a message was not delivered. The texts name targets and nothing behind them, because models
 /// read them; the source has the details for the operator.
@@ -72,8 +72,9 @@ impl From<MessageError> for ToolError {
     fn from(error: MessageError) -> Self {
         let text = error.to_string();
         match error {
-            MessageError::NotSent { source: Some(source), .. }
-            | MessageError::Unsure { source: Some(source), .. } => {
+            MessageError::NotSent { target, why, source: Some(source) }
+            | MessageError::Unsure { target, why, source: Some(source) } => {
+                let source = format!("`{target}`: {why}: {}", describe_error(&*source)).into();
                 Self::Unavailable { text: ModelText::own(text), source }
             }
             _ => Self::refused(text),

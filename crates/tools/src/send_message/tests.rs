@@ -51,9 +51,12 @@ async fn a_command_reads_the_message_and_leaves_nothing_behind() {
     assert_eq!(told, "delivered to team: its command ended with code 0");
     let text = std::fs::read_to_string(out.path().join("text")).unwrap();
     assert_eq!(text, "One,\ntwo; $(touch x)\n");
-    let told = send(&bench, "bad", "x").await;
+    let failed = result(&bench.cx, SendMessage, json!({"target": "bad", "text": "x"})).await;
+    let Err(ToolError::Unavailable { text, source }) = failed else { panic!("{failed:?}") };
+    let told = text.as_str();
     assert!(told.contains("it is not known whether the message reached `bad`"), "{told}");
     assert!(told.contains("its command: exit code 3"), "{told}");
+    assert_eq!(source.to_string(), "`bad`: its command: exit code 3: it printed: no");
 }
 
 #[tokio::test]
