@@ -90,6 +90,8 @@ struct CurrentTurn {
     opening: Option<String>,
     /// The last message of the person after the first one.
     message: Option<String>,
+    /// The messages about ends of background commands that the top agent has not read.
+    notices: Vec<String>,
 }
 
 /// The session's latest run.
@@ -157,7 +159,11 @@ impl SessionSnapshot {
             Event::AgentStart(start) => self.start_agent(record, start),
             Event::Message(message) if record.depth == 0 => self.turn.apply_message(message),
             Event::ToolEnd(end) => self.apply_effects(&record.agent, end),
-            Event::ProcessEnd(end) => self.changes.add_process(end),
+            Event::ProcessEnd(end) => {
+                self.changes.add_process(end);
+                let notice = end.message.as_ref().filter(|_| record.depth == 0);
+                self.turn.notices.extend(notice.cloned());
+            }
             Event::AgentEnd(outcome) => self.end_agent(record, outcome),
             _ => {}
         }
@@ -383,7 +389,11 @@ impl SessionSnapshot {
 
 impl CurrentTurn {
     fn apply_message(&mut self, message: &UserMessage) {
-        if message.from.is_some() {
+        let notice = self.notices.iter().position(|notice| *notice == message.text);
+        if let Some(read) = notice {
+            self.notices.remove(read);
+        }
+        if message.from.is_some() || notice.is_some() {
             return;
         }
         if std::mem::take(&mut self.is_over) {

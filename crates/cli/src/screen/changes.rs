@@ -111,6 +111,8 @@ fn ran(record: &CommandRecord) -> ScreenLine {
         CommandExit::Code(0) => line,
         CommandExit::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
         CommandExit::Signal => line.with(Style::Bad, "  (ended by a signal)"),
+        CommandExit::Killed => line.with(Style::Dim, "  (killed by its agent)"),
+        CommandExit::AgentEnded => line.with(Style::Dim, "  (still ran, was killed)"),
         _ => line.with(Style::Bad, "  (outcome unknown)"),
     }
 }
@@ -125,6 +127,7 @@ mod tests {
     use std::sync::Arc;
 
     use deputize_core::message::CallStatus;
+    use deputize_core::process::{ProcessEnd, ProcessExit};
     use deputize_core::{Display, Event, ToolEffect};
     use deputize_runtime::SessionSnapshot;
 
@@ -167,15 +170,23 @@ mod tests {
         writer.add(&child(1), returned(CALL, "terminal", CallStatus::Error, "?", vec![unseen]));
         let text = "denied by user (commands can do anything)";
         writer.add(&child(1), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
+        for exit in [ProcessExit::AgentEnded, ProcessExit::Killed] {
+            let (process, command) = ("p1".to_owned(), "sleep 77".to_owned());
+            let (ms, output_bytes, message) = (None, None, None);
+            let end = ProcessEnd { process, command, exit, ms, output_bytes, message };
+            writer.add(&root(), Event::ProcessEnd(Box::new(end)));
+        }
         insta::assert_snapshot!(tell(&writer), @r"
         2 files changed:
           mod /repo/else/b\u{1b}[2J.txt
           new src/a.rs +3 -2
-        4 commands run, 2 failed, 1 unknown:
+        6 commands run, 2 failed, 1 unknown:
           false  (exit code 1)
           sleep 9  (ended by a signal)
           make  (outcome unknown)
           cargo test ⏎ --all
+          sleep 77  (still ran, was killed)
+          sleep 77  (killed by its agent)
           files that commands changed are not listed
         1 call denied
         ");

@@ -60,9 +60,9 @@ pub struct CommandTotals {
     pub failed: usize,
     /// Number of commands with an unknown outcome.
     pub unknown: usize,
-    /// The first of those that did not succeed.
+    /// The first of those that failed or have an unknown outcome.
     unsuccessful: Vec<CommandRecord>,
-    /// The first of those that succeeded.
+    /// The first of the others.
     successful: Vec<CommandRecord>,
 }
 
@@ -84,6 +84,10 @@ pub enum CommandExit {
     Code(i32),
     /// By a signal.
     Signal,
+    /// Its agent killed it.
+    Killed,
+    /// It still ran when its agent ended.
+    AgentEnded,
     /// Not observed.
     Unknown,
 }
@@ -131,8 +135,8 @@ impl RunChanges {
         let exit = match end.exit {
             ProcessExit::Code { code } => CommandExit::Code(code),
             ProcessExit::Unknown | ProcessExit::ProgramEnded => CommandExit::Unknown,
-            // What its agent ended on purpose did not fail.
-            ProcessExit::Killed | ProcessExit::AgentEnded => return,
+            ProcessExit::Killed => CommandExit::Killed,
+            ProcessExit::AgentEnded => CommandExit::AgentEnded,
             _ => CommandExit::Signal,
         };
         self.commands.add(&end.command, exit);
@@ -174,7 +178,10 @@ impl CommandTotals {
     fn add(&mut self, command: &str, exit: CommandExit) {
         self.count = self.count.saturating_add(1);
         let kept = match exit {
-            CommandExit::Code(0) => &mut self.successful,
+            // What its agent ended on purpose did not fail.
+            CommandExit::Code(0) | CommandExit::Killed | CommandExit::AgentEnded => {
+                &mut self.successful
+            }
             CommandExit::Unknown => {
                 self.unknown = self.unknown.saturating_add(1);
                 &mut self.unsuccessful
@@ -189,7 +196,7 @@ impl CommandTotals {
         }
     }
 
-    /// Returns the first commands, those that did not succeed before the others.
+    /// Returns the first commands, those that failed or have an unknown outcome before the others.
     pub fn first(&self) -> impl Iterator<Item = &CommandRecord> {
         self.unsuccessful.iter().chain(&self.successful)
     }

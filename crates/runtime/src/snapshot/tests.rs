@@ -5,6 +5,7 @@ use deputize_core::event::RequestPurpose;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, RawCall, Reply, Usage};
 use deputize_core::name::ChildEndId;
+use deputize_core::process::{ProcessEnd, ProcessExit};
 use deputize_core::run::WrapUpReason;
 use deputize_core::schema::Schema;
 use deputize_core::{CancelReason, SessionId, ToolDecl, ToolName, ToolResult, ToolSpec};
@@ -332,6 +333,36 @@ fn a_message_after_the_end_of_a_turn_begins_the_next_one() {
     assert_eq!(turn(Event::Message(delivery)), (0, Some("faster".to_owned())));
     assert_eq!(turn(message("now the tests")), (1, Some("now the tests".to_owned())));
     assert_eq!(turn(message("all of them")).0, 1);
+}
+
+#[test]
+fn a_message_about_a_background_command_is_no_message_of_the_person() {
+    let ended = |exit, message: Option<&str>| {
+        Event::ProcessEnd(Box::new(ProcessEnd {
+            process: "p1".to_owned(),
+            command: "sleep 77".to_owned(),
+            exit,
+            ms: None,
+            output_bytes: None,
+            message: message.map(str::to_owned),
+        }))
+    };
+    let notice = "Your background command p1 has ended";
+    let mut snapshot = fold(&[
+        started(&top()),
+        record(&top(), message("Sort\nthe imports")),
+        record(&top(), ended(ProcessExit::Code { code: 0 }, Some(notice))),
+        record(&top(), message(notice)),
+        record(&top(), ended(ProcessExit::AgentEnded, None)),
+        record(&top(), ended(ProcessExit::Killed, None)),
+    ]);
+    assert_eq!(snapshot.latest_message(), None);
+    snapshot.apply(&record(&top(), message(notice)));
+    assert_eq!(snapshot.latest_message(), Some(notice), "a person may say the same");
+    let commands = &snapshot.changes().commands;
+    assert_eq!((commands.count, commands.failed, commands.unknown), (3, 0, 0));
+    let exits: Vec<CommandExit> = commands.first().map(|command| command.exit).collect();
+    assert_eq!(exits, [CommandExit::Code(0), CommandExit::AgentEnded, CommandExit::Killed]);
 }
 
 #[test]
