@@ -141,16 +141,18 @@ fn no_match_error(place: &GrantedPath, text: &str, args: &Args, miss: NoMatch) -
         NoMatch::NoChange => {
             ToolError::refused(format!("{path} has the new text there already: nothing to change"))
         }
-        NoMatch::Ambiguous(lines) => {
+        NoMatch::Ambiguous(mut lines) => {
+            let times = lines.len();
+            lines.dedup();
             let named: Vec<_> = lines.iter().take(NAMED_LINES).map(usize::to_string).collect();
             let more = match lines.len() - named.len() {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
+            let at = if lines.len() == 1 { "on line" } else { "at lines" };
             ToolError::refused(format!(
-                "old occurs {} times in {path}, at lines {}{more}: add lines around it until it \
+                "old occurs {times} times in {path}, {at} {}{more}: add lines around it until it \
                  occurs once, or set all",
-                lines.len(),
                 named.join(", "),
             ))
         }
@@ -305,6 +307,8 @@ mod tests {
             "refused: old occurs 2 times in f, at lines 1, 3: add lines around it until it \
              occurs once, or set all"
         );
+        let text = edit_in(&reader("aba\n").await, "a", "c").await;
+        assert!(text.starts_with("refused: old occurs 2 times in f, on line 1: add"), "{text}");
         let all = json!({"path": "f", "old": "a", "new": "c", "all": true});
         let text = bench.call(EditFile, all).await;
         assert!(text.contains("[2 occurrences replaced]"), "{text}");

@@ -96,7 +96,8 @@ impl MemoryFiles {
                 texts.push(text_of(topic, &entries));
             }
             if more > 0 {
-                texts.push(format!("[{more} more entries are left out here]\n"));
+                let are = if more == 1 { "entry is" } else { "entries are" };
+                texts.push(format!("[{more} more {are} left out here]\n"));
             }
         }
         Ok((!texts.is_empty()).then(|| texts.join("\n")))

@@ -11,7 +11,7 @@ use deputize_core::{ToolError, describe_error};
 #[non_exhaustive]
 pub enum MessageError {
     /// There is no such target.
-    #[error("there is no target `{name}`; there are: {known}")]
+    #[error("there is no target `{name}`; {}", there_are(known))]
     Unknown {
         /// Its name.
         name: String,
@@ -44,6 +44,10 @@ pub enum MessageError {
         /// The error behind it, for the operator.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+}
+
+fn there_are(known: &str) -> String {
+    if known.is_empty() { "none is configured".to_owned() } else { format!("there are: {known}") }
 }
 
 impl MessageError {

@@ -84,6 +84,8 @@ async fn only_names_of_targets_are_told() {
     }
     assert!(seen.contains("nothing was sent to `file`"), "{seen}");
     assert!(seen.contains("there is no target `else`; there are: file, gone, hook"), "{seen}");
+    let none = send(&with([]), "log", "x").await;
+    assert_eq!(none, "refused: there is no target `log`; none is configured");
 }
 
 #[tokio::test]

@@ -159,6 +159,9 @@ fn a_prompt_has_no_more_than_its_limit() {
     let text = memory.prompt_text().unwrap().unwrap();
     assert_eq!(text.matches("- x").count(), 6);
     assert!(text.ends_with("[4 more entries are left out here]\n"), "{text}");
+    fs::write(&path, format!("- {}\n", "x".repeat(990)).repeat(7)).unwrap();
+    let text = memory.prompt_text().unwrap().unwrap();
+    assert!(text.ends_with("[1 more entry is left out here]\n"), "{text}");
     fs::write(&path, "x".repeat(2_000_000)).unwrap();
     assert!(memory.prompt_text().is_err());
     assert!(memory.add(MemoryTopic::User, "New.", &[]).is_err());
