@@ -331,6 +331,23 @@ async fn the_doctor_says_what_works_and_what_does_not() {
 }
 
 #[tokio::test]
+async fn the_doctor_names_broken_jobs_and_memory_that_is_too_long() {
+    let lab = Lab::new();
+    write(&lab.path("home/cron/jobs/a.json"), "{");
+    write(&lab.path("home/memory/user.md"), &format!("- {}\n", "x".repeat(6_000)));
+    write(&lab.path("home/memory/work.md"), "- Written in Rust.\n");
+    let doctor = ended(&lab, &["doctor", "-m", "offline", "--json"]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&doctor.out).unwrap();
+    let told = |what: &str| -> String {
+        let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == what);
+        let rows = rows.map(|row| format!("{} {}\n", row["health"], row["found"]));
+        rows.collect::<String>().replace(&lab.path("home").display().to_string(), "HOME")
+    };
+    insta::assert_snapshot!(told("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1""#);
+    insta::assert_snapshot!(told("memory"), @r#""warn" "HOME/memory/user.md has 6022 bytes of entries, and prompts have the first 6000: shorten it with `deputize memory edit user`""#);
+}
+
+#[tokio::test]
 async fn completions_are_scripts() {
     let lab = Lab::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -64,7 +64,7 @@ enum DirectoryError {
     NotDirectory(PathBuf),
     #[error("cannot work in `{}`: its name is not UTF-8; rename it", .0.display())]
     Unnamed(PathBuf),
-    #[error("no directory for sessions: set DEPUTIZE_HOME to one")]
+    #[error("no directory for sessions, jobs and memory: set DEPUTIZE_HOME to one")]
     NoState,
 }
 
@@ -214,8 +214,12 @@ impl ProcessEnv {
     /// Returns the folder of session files: below `$DEPUTIZE_HOME`, or in the platform's state
     /// directory.
     pub(crate) fn sessions(&self) -> Result<SessionDir, CliError> {
-        let home = self.states().next().ok_or(DirectoryError::NoState).map_err(CliError::usage)?;
-        Ok(SessionDir::new(home.join("sessions")))
+        Ok(SessionDir::new(self.state()?.join("sessions")))
+    }
+
+    /// Returns the state folder.
+    pub(crate) fn state(&self) -> Result<PathBuf, CliError> {
+        self.states().next().ok_or_else(|| CliError::usage(DirectoryError::NoState))
     }
 
     /// Returns the candidates for the state folder; the first one is used.

@@ -307,6 +307,8 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
     let triggered = deputize(&lab, &["cron", "trigger", "a"]).await.with_code(0);
     let waits = "a runs as soon as `deputize cron run` does: nothing runs jobs now\n";
     assert_eq!(triggered.out, waits);
+    let shown = deputize(&lab, &["cron", "show", "a"]).await.with_code(0);
+    assert!(shown.out.contains("\nwaiting    a run that was triggered\n"), "{}", shown.out);
     // `a` was paused above.
     let note = "note: a is paused: it runs this once and stays paused; `deputize cron resume a`";
     assert!(triggered.err.starts_with(note), "{}", triggered.err);

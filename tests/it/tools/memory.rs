@@ -141,6 +141,18 @@ async fn a_person_reads_the_memory_also_when_the_configuration_is_faulty() {
 }
 
 #[tokio::test]
+async fn without_a_home_every_list_names_the_variable_to_set() {
+    let lab = Lab::new();
+    for list in ["sessions", "memory", "cron"] {
+        let mut command = lab.deputize(&[list, "list"]);
+        command.env_remove("HOME").env_remove("DEPUTIZE_HOME").env_remove("XDG_STATE_HOME");
+        let refused = RunningProgram::start(command).end().await.with_code(2);
+        let error = "error: no directory for sessions, jobs and memory: set DEPUTIZE_HOME to one\n";
+        assert_eq!(refused.err, error, "{list}");
+    }
+}
+
+#[tokio::test]
 async fn a_person_lists_shows_edits_and_deletes_entries() {
     let lab = Lab::new();
     let calls = vec![add("user", "Likes tea."), add("work", "Written in Rust.")];

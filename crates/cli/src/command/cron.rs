@@ -51,7 +51,7 @@ pub(crate) fn cron(
     around: &ProcessEnv,
     command: &CronCommand,
 ) -> Result<(), CliError> {
-    let store = job_store(around).ok_or_else(no_store)?;
+    let store = job_store(around)?;
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
         CronCommand::Run(_) => Ok(()),
@@ -72,10 +72,6 @@ pub(crate) fn cron(
         CronCommand::Resume { name: job } => pause(&store, &name(job)?, false),
         CronCommand::Trigger { name: job } => trigger(&store, &name(job)?),
     }
-}
-
-fn no_store() -> CliError {
-    CliError::usage(InvalidJob("there is no directory for jobs; set DEPUTIZE_HOME".to_owned()))
 }
 
 fn store_error(error: JobStoreError) -> CliError {
@@ -292,6 +288,7 @@ impl<'a> JobTable<'a> {
             lines.push(format!("tools      {}", tools.join(", ")));
         }
         lines.push(format!("directory  {}", job.cwd.display()));
+        lines.extend(history.requested.then(|| "waiting    a run that was triggered".to_owned()));
         lines.extend(job.output.as_ref().map(|target| format!("output     {target}")));
         if !job.sources.is_empty() {
             lines.push(format!("written    after reading {}", job.sources.join(", ")));

@@ -88,6 +88,7 @@ pub(crate) fn doctor(
 ) -> Result<u8, CliError> {
     let sources = around.sources(&args.view.settings, Vec::new())?;
     let mut checks = vec![storage::check(around)];
+    checks.extend(storage::kept_files(around));
     match load(&sources) {
         Err(error) => checks.push(Check::new("configuration", Err(error.to_string()))),
         Ok(loaded) => {

@@ -38,7 +38,7 @@ pub(crate) fn memory(around: &ProcessEnv, command: &MemoryCommand) -> Result<(),
 fn files(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
     let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
     let secrets = all_secrets(&loaded.config, around);
-    memory_files(around, secrets).ok_or_else(|| CliError::usage(OwnMemory))
+    memory_files(around, secrets).ok_or_else(|| without_files(around))
 }
 
 /// Returns the files to read from. They need no configuration, so one that is faulty is only told.
@@ -47,7 +47,12 @@ fn readable(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, Cli
     if let Err(error) = load_config(around, &sources) {
         tell(&format!("warning: {}", error.chain()));
     }
-    memory_files(around, Secrets::default()).ok_or_else(|| CliError::usage(OwnMemory))
+    memory_files(around, Secrets::default()).ok_or_else(|| without_files(around))
+}
+
+fn without_files(around: &ProcessEnv) -> CliError {
+    let without_folder = around.state().err().filter(|_| around.own.memory.is_none());
+    without_folder.unwrap_or_else(|| CliError::usage(OwnMemory))
 }
 
 fn topic_of(name: &str) -> Result<MemoryTopic, CliError> {

@@ -76,7 +76,10 @@ pub(crate) fn sessions(
         Sessions::Rm { sessions } => {
             let ids: Result<Vec<SessionId>, CliError> =
                 sessions.iter().map(|name| session_named(&dir, name)).collect();
-            ids?.iter().try_for_each(|id| dir.remove(id).map_err(CliError::failed))
+            ids?.iter().try_for_each(|id| {
+                dir.remove(id).map_err(CliError::failed)?;
+                print(&format!("deleted: {id}\n"))
+            })
         }
     }
 }

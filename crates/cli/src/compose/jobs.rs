@@ -6,20 +6,21 @@ use deputize_core::sanitize::Secrets;
 use deputize_cron::{JobSettings, JobStore};
 
 use super::AssemblyInput;
+use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::zone::local_zone;
 
-/// Returns the jobs, beside the sessions; `None` if the program has no folder for its state.
-pub(crate) fn job_store(around: &ProcessEnv) -> Option<JobStore> {
-    around.states().next().map(|state| JobStore::new(state.join("cron")))
+/// Returns the jobs, beside the sessions.
+pub(crate) fn job_store(around: &ProcessEnv) -> Result<JobStore, CliError> {
+    around.state().map(|state| JobStore::new(state.join("cron")))
 }
 
 /// Returns what the tool that makes jobs gets. The secrets of a session are added later.
 pub(super) fn settings(from: &AssemblyInput<'_>, person_available: bool) -> JobSettings {
     let names_zone = from.environment.var("TZ").is_some();
     JobSettings {
-        store: job_store(from.environment),
+        store: job_store(from.environment).ok(),
         person_available,
         local_zone: Arc::new(move || local_zone(names_zone)),
         clock: Arc::clone(&from.clock),

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use tokio::task::spawn_blocking;
 
 use super::job_session::JobSession;
-use super::{no_store, store_error};
+use super::store_error;
 use crate::args::CronRun;
 use crate::command::run::overrides;
 use crate::command::serve::SharedAssembly;
@@ -35,7 +35,7 @@ pub(crate) fn run(
     let runtime = start_threads(&around)?;
     // Whoever started it does not sit before it.
     around.person_available = false;
-    let store = job_store(&around).ok_or_else(no_store)?;
+    let store = job_store(&around)?;
     let zone = zone(&around);
     let shared = SharedAssembly::new(links, around, args.options())?;
     // A model that cannot be used is reported here, and not at night.

@@ -98,7 +98,7 @@ impl JobSession {
             session: &self.id,
             text: secrets.scrub(&text).into_owned(),
         };
-        let store = job_store(&self.shared.around);
+        let store = job_store(&self.shared.around).ok();
         let folder = store.map(|store| store.output_folder(&self.job.name));
         match folder.map(|folder| answer.write(&folder, zone)) {
             Some(Ok(path)) => done.output = Some(path),

@@ -1,9 +1,17 @@
-//! Whether sessions can be kept: a few bytes are really written, to a file without a name.
+//! Whether sessions can be kept: a few bytes are really written, to a file without a name. And whether
+//! what is kept beside them can be used.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use deputize_core::sanitize::Secrets;
+use deputize_cron::JobStoreError;
+use deputize_tools::{MEMORY_BYTES, MemoryTopic};
+
 use super::Check;
+use crate::compose::{job_store, memory_files};
+use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 
 /// Bytes to write: more than a file system keeps beside a file's name.
@@ -34,6 +42,38 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
         }
         _ => Check::new(WHAT, Ok(path.display().to_string())),
     }
+}
+
+/// Names the jobs that cannot be read, and the memory that is not all in prompts.
+pub(super) fn kept_files(around: &ProcessEnv) -> Vec<Check> {
+    let mut checks = Vec::new();
+    match job_store(around).map(|store| store.list()) {
+        Ok(Ok(listing)) => checks.extend(listing.faults.into_iter().map(broken_job)),
+        Ok(Err(error)) => checks.push(broken_job(error)),
+        // The check of the sessions says so.
+        Err(_) => {}
+    }
+    let Some(files) = memory_files(around, Secrets::default()) else { return checks };
+    for topic in MemoryTopic::ALL {
+        let found = match files.text(topic) {
+            Ok(text) if text.len() <= MEMORY_BYTES => continue,
+            Ok(text) => format!(
+                "{} has {} bytes of entries, and prompts have the first {MEMORY_BYTES}: shorten it \
+                 with `{} {}`",
+                files.path(topic).display(),
+                text.len(),
+                format_command("memory edit"),
+                topic.as_str()
+            ),
+            Err(error) => CliError::failed(error).chain(),
+        };
+        checks.push(Check::less("memory", found));
+    }
+    checks
+}
+
+fn broken_job(error: JobStoreError) -> Check {
+    Check::less("jobs", CliError::failed(error).chain())
 }
 
 fn write(folder: &Path) -> io::Result<()> {
