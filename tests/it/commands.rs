@@ -74,6 +74,8 @@ async fn tools_and_toolsets() {
             &["tools", "list"],
             &["tools", "show", "list_dir"],
             &["tools", "show", "lst_dir"],
+            &["prompt", "-m", "offline", "-t", "read_file"],
+            &["prompt", "-m", "offline", "-t", ""],
             &["tools", "show", "\u{1b}[2J"],
         ],
     )
@@ -91,7 +93,10 @@ async fn tools_and_toolsets() {
     }
     let sets = ended(&lab, &["toolsets", "list", "--json"]).await.with_code(0);
     let sets: Value = serde_json::from_str(&sets.out).unwrap();
-    assert!(sets.as_array().unwrap().iter().all(|set| set["enabled"] == true), "{sets}");
+    let sets = sets.as_array().unwrap();
+    assert!(sets.iter().all(|set| set["enabled"] == (set["toolset"] != "browser")), "{sets:?}");
+    let sent = ended(&lab, &["prompt", "--tools", "-m", "offline"]).await.with_code(0);
+    assert!(!sent.out.contains("browser"), "{}", sent.out);
 }
 
 #[tokio::test]

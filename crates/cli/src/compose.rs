@@ -189,8 +189,8 @@ pub(crate) struct AssembledProgram {
 /// An error in combining the parts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ComposeError {
-    #[error("there is no toolset `{name}`; there are: {}", known.join(", "))]
-    Toolset { name: String, known: Vec<String> },
+    #[error("there is no toolset `{name}`; {hint}")]
+    Toolset { name: String, hint: String },
     #[error("`composite_toolsets.{set}.tools`: there is no tool `{tool}`{}", did_you_mean(near.as_deref()))]
     CompositeTool { set: String, tool: String, near: Option<String> },
     #[error(transparent)]
@@ -216,6 +216,12 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
+/// Returns the toolset of one of the program's tools.
+pub(crate) fn toolset_of(tool: &str) -> Option<String> {
+    let catalog = linked_catalog(&LinkedTools::new(Vec::new()));
+    catalog.get(tool).map(|entry| entry.toolset.to_string())
+}
+
 /// Returns what comes before each child's own prompt.
 fn child_base(config: &Config, found: &PromptEnvironment) -> Result<Vec<Arc<str>>, FillError> {
     let schemas = config.delegation.options.tool_schemas;
@@ -237,12 +243,22 @@ pub(crate) fn linked_catalog(links: &LinkedTools) -> Catalog {
     catalog
 }
 
-/// Returns the tools of the linked crates that the configuration does not turn off. What is off is
-/// not even listed.
+/// Returns the tools of the linked crates that the configuration does not turn off.
 fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     let catalog = from.links.catalog().map_err(CliError::usage)?;
-    let has_browser = from.config.browser.enabled;
-    Ok(catalog.filtered(|entry| has_browser || entry.toolset.as_str() != BROWSER_TOOLSET))
+    Ok(catalog.filtered(|entry| !is_off(from.config, entry)))
+}
+
+/// Returns the other tools of the linked crates, which are only listed.
+pub(crate) fn turned_off(links: &LinkedTools, config: &Config) -> Catalog {
+    if cfg!(not(feature = "browser")) {
+        return Catalog::default();
+    }
+    links.catalog().unwrap_or_default().filtered(|entry| is_off(config, entry))
+}
+
+fn is_off(config: &Config, entry: &CatalogEntry) -> bool {
+    !config.browser.enabled && entry.toolset.as_str() == BROWSER_TOOLSET
 }
 
 /// Returns the tools without those of plugins, whose names must not collide with them.

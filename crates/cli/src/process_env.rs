@@ -12,6 +12,7 @@ use deputize_runtime::SessionDir;
 
 use crate::approve::can_ask;
 use crate::args::Settings;
+use crate::compose::toolset_of;
 use crate::config::{FlagValue, LoadedConfig, Sources, load};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
@@ -194,6 +195,7 @@ impl ProcessEnv {
             project_files: settings.project_files,
             flags,
             toolsets: self.toolsets.clone(),
+            toolset_of: Some(toolset_of),
         })
     }
 

@@ -31,6 +31,8 @@ pub struct Sources {
     pub flags: Vec<FlagValue>,
     /// The toolsets that the program has; empty: the names of toolsets are not checked.
     pub toolsets: BTreeSet<String>,
+    /// Returns the toolset of a tool, for an error about a toolset that is the name of a tool.
+    pub toolset_of: Option<fn(&str) -> Option<String>>,
     /// Whether the person lets agents read the project's own files.
     pub project_files: bool,
 }
@@ -139,7 +141,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
         merged.overlay(layer);
     }
     rules::check(&merged, &mut found);
-    toolsets::check(&merged, &sources.toolsets, &mut found);
+    toolsets::check(&merged, sources, &mut found);
     clamp::apply(&mut merged, &mut found.warnings);
     let config = match serde_json::from_value(merged.to_json()) {
         Ok(config) if found.errors.is_empty() => config,

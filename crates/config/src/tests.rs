@@ -58,6 +58,7 @@ fn row(text: &str) -> String {
     let (given, file): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with('>'));
     let (home, mut sources) = Home::with(file.join("\n"));
     sources.toolsets = ["delegation", "file", "terminal"].map(str::to_owned).into();
+    sources.toolset_of = Some(|tool| (tool == "read_file").then(|| "file".to_owned()));
     for line in given {
         let (kind, rest) = line.split_once(' ').unwrap();
         let (key, value) = rest.split_once('=').unwrap_or((rest, ""));

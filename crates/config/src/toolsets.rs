@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use deputize_core::ToolsetName;
 
 use super::findings::Findings;
+use super::load::Sources;
 use super::place::{listed, nearest, shown};
 use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
@@ -29,7 +30,8 @@ const KEYS: [&[&str]; 3] =
 
 /// Finds names of toolsets that the program does not have. Without any it is not known which it
 /// has, and every name passes.
-pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut Findings) {
+pub(super) fn check(config: &PlacedValue, sources: &Sources, found: &mut Findings) {
+    let known = &sources.toolsets;
     check_composites(config, known, found);
     // What plugins bring is known when they were found; their names are checked then.
     let brought = config.entry("plugins").is_some_and(|it| !it.node.items().is_empty());
@@ -80,7 +82,7 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
                 );
                 found.warn(&item.place, message);
             } else {
-                found.error(&item.place, format!("`{key}`: {}", unknown(name, known)));
+                found.error(&item.place, format!("`{key}`: {}", unknown(name, known, sources)));
             }
         }
     }
@@ -140,11 +142,17 @@ fn circle(config: &PlacedValue, start: &str) -> Option<Vec<String>> {
     None
 }
 
-fn unknown(name: &str, known: &BTreeSet<String>) -> String {
+fn unknown(name: &str, known: &BTreeSet<String>, sources: &Sources) -> String {
+    if name.is_empty() {
+        return "the name of a toolset is empty".to_owned();
+    }
     let known = || known.iter().map(String::as_str);
-    let hint = nearest(name, known()).map_or_else(
-        || format!("there are {}", listed(known())),
-        |near| format!("did you mean `{near}`?"),
-    );
+    let hint = if let Some(set) = sources.toolset_of.and_then(|toolset_of| toolset_of(name)) {
+        format!("that is a tool of the toolset `{set}`")
+    } else if let Some(near) = nearest(name, known()) {
+        format!("did you mean `{near}`?")
+    } else {
+        format!("there are {}", listed(known()))
+    };
     format!("there is no toolset `{}`; {hint}", shown(name))
 }

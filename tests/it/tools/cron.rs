@@ -292,6 +292,10 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
         (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
         (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
+        (
+            &["add", "b", "x", "--schedule", "every 1h", "-t", "read_file"],
+            "there is no toolset `read_file`; that is a tool of the toolset `file`",
+        ),
         (&["add", "b", " ", "--schedule", "every 1h", "-t", "file"], "`prompt` is empty"),
         (
             &["add", "b", "x", "--schedule", "every 1h", "-t", "file", "--output", "team"],

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
 use crate::command::print_list;
-use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, load_config};
+use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, load_config, turned_off};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -32,7 +32,7 @@ pub(crate) fn tools(
 ) -> Result<(), CliError> {
     match command {
         Tools::List { view } => {
-            let program = ListedProgram::new(compose(links, around, &view.settings)?);
+            let program = ListedProgram::new(links, compose(links, around, &view.settings)?);
             if view.json {
                 let tools: Vec<Value> =
                     program.tools().into_iter().map(|entry| program.row_json(entry)).collect();
@@ -44,7 +44,8 @@ pub(crate) fn tools(
             print_list(head, rows, &give_way, "there are no tools")
         }
         Tools::Show { name, view } => {
-            ListedProgram::new(compose(links, around, &view.settings)?).show(name, view.json)
+            let program = ListedProgram::new(links, compose(links, around, &view.settings)?);
+            program.show(name, view.json)
         }
         Tools::Enable(choice) => choose::choose(links, around, choice, true),
         Tools::Disable(choice) => choose::choose(links, around, choice, false),
@@ -68,10 +69,13 @@ pub(crate) fn toolsets(
     let catalog = &composition.assembly.tools.catalog;
     let mut names = catalog.toolsets();
     names.extend(catalog.composites().cloned());
+    let off = turned_off(links, &composition.config);
+    names.extend(off.toolsets());
     let sets: Vec<(String, Vec<String>)> = names
         .into_iter()
         .map(|set| {
             let tools = catalog.iter().filter(|entry| catalog.includes(&set, entry));
+            let tools = tools.chain(off.iter().filter(|entry| entry.toolset == set));
             (set.to_string(), tools.map(|entry| entry.name().to_string()).collect())
         })
         .collect();
@@ -122,16 +126,19 @@ fn first_sentence(description: &str) -> String {
 struct ListedProgram {
     composition: AssembledProgram,
     top: AgentView,
+    /// The tools that the configuration turns off.
+    off: Catalog,
 }
 
 impl ListedProgram {
-    fn new(composition: AssembledProgram) -> Self {
+    fn new(links: &LinkedTools, composition: AssembledProgram) -> Self {
         let assembly = &composition.assembly;
         let mode = ApproverMode::Deny;
         let top = assembly.top_agent(&SessionId::literal("preview"), "", "", mode);
         let authority = assembly.authority(mode, top.cwd.clone());
         let top = assembly.view(top, authority, composition.tool_settings());
-        Self { composition, top }
+        let off = turned_off(links, &composition.config);
+        Self { composition, top, off }
     }
 
     fn catalog(&self) -> &Catalog {
@@ -141,7 +148,7 @@ impl ListedProgram {
     /// Returns all tools by name, also those that find and call tools of MCP servers.
     fn tools(&self) -> Vec<&CatalogEntry> {
         let index = self.catalog().index().into_iter().flat_map(ToolIndex::tools);
-        let mut tools: Vec<_> = self.catalog().iter().chain(index).collect();
+        let mut tools: Vec<_> = self.catalog().iter().chain(index).chain(self.off.iter()).collect();
         tools.sort_by_key(|entry| entry.name());
         tools
     }
@@ -153,7 +160,8 @@ impl ListedProgram {
         }
         let set = &entry.toolset;
         let tools = &self.composition.assembly.tools;
-        if !tools.toolsets.iter().any(|given| tools.catalog.includes(given, entry)) {
+        let is_off = self.off.get(entry.name().as_str()).is_some();
+        if !is_off && !tools.toolsets.iter().any(|given| tools.catalog.includes(given, entry)) {
             return Some(format!("not enabled ({} {set})", format_command("tools enable")));
         }
         match entry.tool.availability(&self.composition.tool_settings()) {

@@ -131,10 +131,14 @@ pub(super) fn toolsets(
             // Why a server's tools are not to be had was told already.
             && !name.starts_with(SERVER_TOOLSETS)
         {
+            if let Some(entry) = catalog.get(&name) {
+                let hint = format!("that is a tool of the toolset `{}`", entry.toolset);
+                return Err(ComposeError::Toolset { name, hint });
+            }
             // Those of servers may lack their tools because this one was named instead of them.
             let known = known.iter().map(ToString::to_string).chain(mcp::toolsets(config));
-            let known = known.collect::<BTreeSet<_>>().into_iter().collect();
-            return Err(ComposeError::Toolset { name, known });
+            let known = known.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+            return Err(ComposeError::Toolset { name, hint: format!("there are: {known}") });
         }
     }
     Ok(chosen)

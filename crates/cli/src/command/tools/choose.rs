@@ -25,6 +25,8 @@ enum ChoiceError {
     Unknown(String),
     #[error("the toolset `{0}` has no tools in this version")]
     Later(String),
+    #[error("the toolset `{0}` is off: set `browser.enabled`")]
+    Off(String),
     #[error("without `{0}` the list is empty, and an empty list gives agents all toolsets")]
     Last(String),
     #[error("the toolset `{holder}` has tools of `{name}`, and others too")]
@@ -173,7 +175,9 @@ fn there(composition: &AssembledProgram) -> BTreeSet<String> {
 
 fn unknown(name: &str, composition: &AssembledProgram, there: &BTreeSet<String>) -> CliError {
     if OPTIONAL_TOOLSETS.contains(&name) {
-        return CliError::usage(ChoiceError::Later(name.to_owned()));
+        let has_it = cfg!(feature = "browser");
+        let error = if has_it { ChoiceError::Off } else { ChoiceError::Later };
+        return CliError::usage(error(name.to_owned()));
     }
     let error = CliError::usage(ChoiceError::Unknown(name.to_owned()));
     if let Some(entry) = composition.assembly.tools.catalog.get(name) {
