@@ -1,12 +1,12 @@
 //! The files in a skill's folder.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::SKILL_FILE_BYTES;
+use crate::read_text::{open_root, read_beneath};
 use crate::skill::{SKILL_FILE, Skill, SkillPlace};
 
 /// Levels of folders in a skill that are listed.
@@ -14,27 +14,18 @@ const MOST_LEVELS: usize = 4;
 /// Files of a skill that are listed.
 const MOST_FILES: usize = 50;
 
-/// Returns the text of a file in a skill's folder. No path and no link leads out of the folder.
-pub(crate) fn text_of(skill: &Skill, file: &str) -> io::Result<String> {
+/// Opens a skill's folder. No link leads out of the project that it is of.
+pub(crate) fn folder_of(skill: &Skill) -> io::Result<Dir> {
     let SkillPlace::Folder { folder, within } = &skill.place else {
         return Err(io::Error::other("the skill has no other files"));
     };
-    let folder = folder.canonicalize()?;
-    if within.as_ref().is_some_and(|within| !folder.starts_with(within)) {
-        return Err(io::Error::other("the skill is a link that leaves the project"));
-    }
-    let dir = Dir::open_ambient_dir(folder, ambient_authority())?;
-    let meta = dir.metadata(file)?;
-    // Opening a FIFO would wait for a writer.
-    if !meta.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    dir.open(file)?.take(SKILL_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > SKILL_FILE_BYTES {
-        let message = format!("it has {} bytes, more than {SKILL_FILE_BYTES}", meta.len());
-        return Err(io::Error::other(message));
-    }
+    let (dir, rel) = open_root(folder, within.as_deref())?;
+    dir.open_dir(rel)
+}
+
+/// Returns the text of a file in a skill's folder. No path and no link leads out of the folder.
+pub(crate) fn text_of(skill: &Skill, file: &str) -> io::Result<String> {
+    let bytes = read_beneath(&folder_of(skill)?, Path::new(file), SKILL_FILE_BYTES)?;
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 

@@ -4,8 +4,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use deputize_core::Resource;
 
 use crate::DOCUMENT_BYTES;
@@ -16,7 +14,7 @@ use crate::front_matter::Document;
 use crate::read_text::read_text;
 use crate::skill::{SKILL_FILE, Skill, SkillPlace, SkillText};
 use crate::skill_error::SkillError;
-use crate::skill_files::{FileNames, text_of};
+use crate::skill_files::{FileNames, folder_of, text_of};
 use crate::skill_reader::{SkillFolder, SkillListing, SkillReader};
 use crate::temporary_file::temporary_file;
 
@@ -134,9 +132,7 @@ impl SkillLibrary {
         };
         let text = Document::parse(&whole)?.body().to_owned();
         let mut files = FileNames::default();
-        if let Some(folder) = skill.folder()
-            && let Ok(dir) = Dir::open_ambient_dir(folder, ambient_authority())
-        {
+        if let Ok(dir) = folder_of(&skill) {
             files.add(&dir, Path::new(""), 1);
         }
         Ok(SkillText { skill, text, files: files.names, more_files: files.more })
