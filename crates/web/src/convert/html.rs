@@ -2,6 +2,7 @@
 
 use dom_query::Document;
 use dom_smoothie::{Config, Readability};
+use url::Url;
 
 use super::{Conversion, ConvertedText};
 
@@ -26,6 +27,7 @@ pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedTe
     if !conversion.whole {
         skipped.extend(AROUND);
     }
+    make_absolute(&page, &conversion.url);
     let title = page.select_single("title").text().trim().to_owned();
     let title = Some(title).filter(|title| !title.is_empty());
     Ok(ConvertedText { text: page.md(Some(&skipped)).to_string(), title, is_part: false })
@@ -45,6 +47,24 @@ fn article(page: &str, url: &str) -> Option<ConvertedText> {
         title: Some(article.title).filter(|title| !title.trim().is_empty()),
         is_part: true,
     })
+}
+
+/// Makes the addresses of a page absolute, but for those of its own parts: as an article has them.
+fn make_absolute(page: &Document, url: &str) {
+    let Ok(mut base) = Url::parse(url) else { return };
+    let given = page.base_uri().and_then(|given| base.join(&given).ok());
+    let link = if given.is_some() { "a[href]" } else { "a[href]:not([href^='#'])" };
+    base = given.unwrap_or(base);
+    for (selector, attribute) in
+        [(link, "href"), ("img[src]", "src"), ("img[data-src]", "data-src")]
+    {
+        for node in page.select(selector).nodes() {
+            let address = node.attr(attribute).filter(|address| !address.trim().is_empty());
+            if let Some(Ok(address)) = address.map(|address| base.join(&address)) {
+                node.set_attr(attribute, address.as_str());
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,7 +88,7 @@ mod tests {
         Some("A & B") false
         # Head
 
-        Some **bold** [link](x.html).
+        Some **bold** [link](https://example.org/a/x.html).
 
         - one
         - two
@@ -83,8 +103,26 @@ mod tests {
         | 1 | 2 |
         "#);
         let whole = shown(SMALL, true);
-        assert!(whole.contains("[Home](/)") && whole.contains("Imprint"), "{whole}");
+        assert!(
+            whole.contains("[Home](https://example.org/)") && whole.contains("Imprint"),
+            "{whole}"
+        );
         assert!(!whole.contains("alert"), "{whole}");
+    }
+
+    #[test]
+    fn addresses_are_absolute() {
+        let page = "<p><a href='?q=1'>query</a> <a href='#part'>part</a> <a href='mailto:a@b.c'>mail</a> \
+            <a href='https://['>broken</a> <img src='../i.png' alt='image'></p>";
+        insta::assert_snapshot!(shown(page, true), @r"
+        None false
+        [query](https://example.org/a/?q=1) [part](#part) [mail](mailto:a@b.c) [broken](https://[) ![image](https://example.org/i.png)
+        ");
+        let page = format!("<base href='/docs/'>{page}");
+        insta::assert_snapshot!(shown(&page, false), @r"
+        None false
+        [query](https://example.org/docs/?q=1) [part](https://example.org/docs/#part) [mail](mailto:a@b.c) [broken](https://[) ![image](https://example.org/i.png)
+        ");
     }
 
     #[test]
