@@ -110,12 +110,18 @@ impl TerminalApprover {
     async fn answer_in_words(&self, question: &PersonQuestion, cancel: &Cancel) -> PersonAnswer {
         let text = question_words(question);
         let prompt = question_prompt(question);
+        let asked = question.clone();
         let work = move |terminal: &Path, stop: &AtomicBool| {
             let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
             if is_background(&terminal) {
                 return Ok(None);
             }
-            talk(&mut terminal, &text, &prompt, stop).map(Some)
+            let typed = talk(&mut terminal, &text, &prompt, stop)?;
+            let again = match &typed {
+                TypedInput::Line(line) => unknown_number(line, &asked),
+                TypedInput::Closed | TypedInput::Nothing => None,
+            };
+            again.map_or(Ok(typed), |text| talk(&mut terminal, &text, &prompt, stop)).map(Some)
         };
         match self.in_turn(work, cancel).await {
             Ok(Some(TypedInput::Line(line))) => PersonAnswer::Text(meant(&line, question)),
@@ -178,6 +184,21 @@ fn meant(line: &[u8], question: &PersonQuestion) -> String {
         None if line.is_empty() => question.default.clone().unwrap_or_default(),
         None => line,
     }
+}
+
+/// Returns what is said to a typed number that stands for no option; `None` to anything else.
+fn unknown_number(line: &[u8], question: &PersonQuestion) -> Option<String> {
+    let meant = meant(line, question);
+    let options = &question.options;
+    let is_known = options.is_empty()
+        || options.iter().chain(&question.default).any(|known| *known == meant)
+        || !meant.bytes().all(|byte| byte.is_ascii_digit());
+    (!is_known && !meant.is_empty()).then(|| {
+        let most = options.len();
+        format!(
+            "There is no option {meant}, only 1 to {most}. Type it again if you mean it as words.\n"
+        )
+    })
 }
 
 impl Approver for TerminalApprover {

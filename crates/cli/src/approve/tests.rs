@@ -49,11 +49,13 @@ fn terminal() -> (File, TerminalApprover) {
     (File::from(person_end), person)
 }
 
+const YES_OR_NO: &str = "[y/N] ";
+
 /// Reads what the terminal shows until the prompt is there.
-fn until_prompt(terminal: &mut File) -> String {
+fn until_prompt(terminal: &mut File, prompt: &str) -> String {
     let mut seen = String::new();
     let mut bytes = [0; 512];
-    while !seen.ends_with("[y/N] ") {
+    while !seen.ends_with(prompt) {
         let count = terminal.read(&mut bytes).unwrap();
         seen.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
     }
@@ -63,7 +65,7 @@ fn until_prompt(terminal: &mut File) -> String {
 fn typed(keys: &'static str) -> ApprovalAnswer {
     let (mut terminal, person) = terminal();
     let types = std::thread::spawn(move || {
-        until_prompt(&mut terminal);
+        until_prompt(&mut terminal, YES_OR_NO);
         terminal.write_all(keys.as_bytes()).unwrap();
         terminal
     });
@@ -92,7 +94,7 @@ fn what_was_typed_before_does_not_count() {
     let held = OpenOptions::new().read(true).write(true).open(&person.terminal).unwrap();
     terminal.write_all(b"y\ny\n").unwrap();
     let types = std::thread::spawn(move || {
-        until_prompt(&mut terminal);
+        until_prompt(&mut terminal, YES_OR_NO);
         terminal.write_all(b"n\n").unwrap();
         terminal
     });
@@ -105,7 +107,7 @@ fn what_was_typed_before_does_not_count() {
 #[test]
 fn a_terminal_that_is_closed_says_no() {
     let (mut terminal, person) = terminal();
-    let closes = std::thread::spawn(move || until_prompt(&mut terminal));
+    let closes = std::thread::spawn(move || until_prompt(&mut terminal, YES_OR_NO));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
     assert!(!answer.allowed, "{answer:?}");
@@ -127,7 +129,7 @@ fn a_cancelled_question_is_a_no_and_leaves_nobody_reading() {
     let cancel = Cancel::new();
     let stop = cancel.clone();
     let cancels = std::thread::spawn(move || {
-        until_prompt(&mut terminal);
+        until_prompt(&mut terminal, YES_OR_NO);
         stop.cancel(CancelReason::Interrupted);
         terminal
     });
@@ -146,7 +148,7 @@ fn nothing_is_drawn_over_an_open_question() {
     let screen = Arc::clone(person.screen.as_ref().unwrap());
     let seen = Arc::clone(&screen);
     let types = std::thread::spawn(move || {
-        until_prompt(&mut terminal);
+        until_prompt(&mut terminal, YES_OR_NO);
         let is_paused = seen.is_paused();
         terminal.write_all(b"y\n").unwrap();
         (terminal, is_paused)
@@ -162,9 +164,9 @@ fn questions_come_one_after_the_other() {
     let (mut terminal, person) = terminal();
     let held = OpenOptions::new().read(true).write(true).open(&person.terminal).unwrap();
     let types = std::thread::spawn(move || {
-        let first = until_prompt(&mut terminal);
+        let first = until_prompt(&mut terminal, YES_OR_NO);
         terminal.write_all(b"y\n").unwrap();
-        let second = until_prompt(&mut terminal);
+        let second = until_prompt(&mut terminal, YES_OR_NO);
         terminal.write_all(b"n\n").unwrap();
         (first, second)
     });
@@ -257,4 +259,30 @@ fn a_typed_line_is_an_option_the_default_or_words() {
         "\nThe agent asks:\n  | Which\n  | \\u{1b}[2Jone?\n  1) red\n  2) green\nYour answer (a number, \
          or your words) [Enter: blue]: "
     );
+}
+
+#[test]
+fn a_number_that_is_no_option_is_asked_for_once_more() {
+    let (mut terminal, person) = terminal();
+    let question = PersonQuestion {
+        agent: root(),
+        text: "Which?".to_owned(),
+        options: vec!["red".to_owned(), "7".to_owned()],
+        default: Some("8".to_owned()),
+    };
+    for known in ["2", "7", "8", "", "7 or 8"] {
+        assert_eq!(unknown_number(known.as_bytes(), &question), None, "{known}");
+    }
+    let types = std::thread::spawn(move || {
+        until_prompt(&mut terminal, "[Enter: 8]: ");
+        terminal.write_all(b"3\n").unwrap();
+        let said = until_prompt(&mut terminal, "[Enter: 8]: ");
+        terminal.write_all(b"1\n").unwrap();
+        (terminal, said)
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(person.ask_person(&question, &Cancel::new()));
+    let (_terminal, said) = types.join().unwrap();
+    assert_eq!(answer, PersonAnswer::Text("red".to_owned()));
+    assert!(said.contains("There is no option 3, only 1 to 2."), "{said}");
 }
