@@ -1,6 +1,6 @@
 //! The calls of a running script.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use deputize_core::event::JournalError;
@@ -23,8 +23,10 @@ const CHUNK: usize = 64 * 1024;
 /// Bytes of replies that may wait for a script to read them. Nothing is read from it meanwhile.
 const WAITING_BYTES: usize = 1024 * 1024;
 
-/// A reply, with the number of its call.
-type Reply = Result<(u64, NestedResult), JournalError>;
+/// A reply, with the call and the place in a file that comes next.
+type Reply = Result<(u64, Option<PagePlace>, NestedResult), JournalError>;
+/// The path of a file and the line with which a page of it begins.
+type PagePlace = (String, u64);
 
 /// The calls of one script.
 pub(super) struct ScriptCalls<'a> {
@@ -33,8 +35,13 @@ pub(super) struct ScriptCalls<'a> {
     caller: Arc<NestedCalls>,
     limits: &'a CodeLimits,
     clock: &'a ScriptClock,
-    /// Calls so far.
+    /// Calls so far, without further pages.
     made: u32,
+    /// The same with them.
+    numbered: u32,
+    /// Pages that come next, each once. The script's `read_file` asks for all pages of a file in one
+    /// call of its own.
+    next_pages: BTreeSet<PagePlace>,
     running: FuturesUnordered<BoxFuture<'a, Reply>>,
 }
 
@@ -50,7 +57,8 @@ pub(super) struct CallsEnd {
 impl<'a> ScriptCalls<'a> {
     pub(super) fn new(cx: &'a ToolCx, limits: &'a CodeLimits, clock: &'a ScriptClock) -> Self {
         let caller = cx.agent.store.get_or_insert_with(NestedCalls::default);
-        Self { cx, caller, limits, clock, made: 0, running: FuturesUnordered::new() }
+        let (next_pages, running) = (BTreeSet::new(), FuturesUnordered::new());
+        Self { cx, caller, limits, clock, made: 0, numbered: 0, next_pages, running }
     }
 
     /// Sends the first line, and serves calls until the script closes its end and all have ended.
@@ -73,7 +81,8 @@ impl<'a> ScriptCalls<'a> {
             tokio::select! {
                 biased;
                 Some(reply) = self.running.next() => {
-                    let (id, result) = reply?;
+                    let (id, next_page, result) = reply?;
+                    self.next_pages.extend(next_page);
                     replies.push(reply_line(id, &result));
                 }
                 written = outgoing.write(replies.next()), if is_open && !replies.is_empty() => {
@@ -104,9 +113,13 @@ impl<'a> ScriptCalls<'a> {
         replies: &mut ReplyQueue,
     ) -> Result<(), ScriptCallError> {
         while let Some(call) = reader.next_call()? {
-            match self.refusal(&call) {
+            let is_page = first_line(&call).is_some_and(|place| self.next_pages.remove(&place));
+            match self.refusal(&call).filter(|_| !is_page) {
                 Some(why) => replies.push(reply_line(call.id, &NestedResult::refused(why))),
-                None => self.begin(call),
+                None => {
+                    self.made += u32::from(!is_page);
+                    self.begin(call);
+                }
             }
         }
         Ok(())
@@ -126,21 +139,35 @@ impl<'a> ScriptCalls<'a> {
     }
 
     fn begin(&mut self, call: ScriptCall) {
-        self.made += 1;
-        let number = self.made;
+        self.numbered += 1;
+        let number = self.numbered;
         let caller = Arc::clone(&self.caller);
         let outer = self.cx;
         let on_question = self.clock.question_listener();
         self.running.push(Box::pin(async move {
+            let place = first_line(&call);
             let ScriptCall { id, tool, arguments } = call;
             // Values that were read from JSON can be written.
             let arguments = serde_json::to_string(&arguments).unwrap_or_default();
             let call =
                 NestedCall { outer, number, tool: &tool, arguments: &arguments, on_question };
             let result = caller.caller().call(call).await?;
-            Ok((id, result))
+            let next_page = place.and_then(|(path, _)| Some((path, next_line(&result)?)));
+            Ok((id, next_page, result))
         }));
     }
+}
+
+/// Returns where a call that reads a file to its end begins; `None` if it does something else.
+fn first_line(call: &ScriptCall) -> Option<PagePlace> {
+    let all = call.tool == "read_file" && !call.arguments.contains_key("limit");
+    let path = call.arguments.get("path").filter(|_| all)?.as_str()?.to_owned();
+    Some((path, call.arguments.get("offset")?.as_u64()?))
+}
+
+/// Returns the line with which the next page of a file begins, as the script reads it too.
+fn next_line(page: &NestedResult) -> Option<u64> {
+    page.notes.iter().find_map(|note| note.rsplit_once("; to go on: offset ")?.1.parse().ok())
 }
 
 /// Lines that wait to be written.

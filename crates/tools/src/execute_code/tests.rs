@@ -126,6 +126,18 @@ async fn a_script_has_its_limits_and_says_which() {
     assert!(long.contains("the end") && long.contains("all 1009 are in"), "{long}");
 }
 
+#[tokio::test]
+async fn the_pages_of_a_file_that_one_call_reads_count_once() {
+    require!(program("python3"));
+    let bench = bench_with(CodeLimits { calls: 2, ..CodeLimits::default() });
+    bench.put("long", &"x\n".repeat(9000));
+    let code = "print(len(read_file('long').split()))\nprint(len(read_file('long').split()))\n\
+                try:\n    read_file('long', offset=2001)\nexcept ToolError as error:\n    \
+                print(error)\n";
+    let shown = run(&bench, code).await;
+    assert_eq!(shown, "9000\n9000\nread_file: a script may make 2 calls: print what you have\n");
+}
+
 /// 300 MB of output go to no memory, and of those the beginning is on disk.
 #[tokio::test]
 async fn output_without_end_is_counted() {
