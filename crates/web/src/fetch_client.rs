@@ -56,9 +56,11 @@ impl<'c> FetchClient<'c> {
     /// Fetches an address and what it redirects to.
     pub(crate) async fn get(&self, text: &str) -> Result<FetchedPage, FetchError> {
         let mut url = self.policy.parse(text)?;
-        for _ in 0..=REDIRECTS {
+        for redirects in 0..=REDIRECTS {
             let request = FetchRequest { url: url.clone(), headers: accepting(), body: None };
-            let response = self.in_time(&url, self.send(request)).await?;
+            let response = self.in_time(&url, self.send(request)).await.map_err(|error| {
+                if redirects == 0 { error } else { error.behind_redirect(&shown(&url)) }
+            })?;
             match self.redirect(&url, &response)? {
                 Some(next) => url = next,
                 None => return self.in_time(&url, self.read(url.clone(), response)).await,
@@ -82,7 +84,7 @@ impl<'c> FetchClient<'c> {
         let location = response.headers().get(LOCATION).map(|value| value.as_bytes());
         let location = location.and_then(|value| std::str::from_utf8(value).ok());
         let location = location.ok_or_else(|| FetchError::NoLocation(shown(from)))?;
-        next_url(self.policy, from, location).map(Some).map_err(FetchError::from)
+        next_url(self.policy, from, location).map(Some)
     }
 
     async fn send(&self, request: FetchRequest) -> Result<Response, FetchError> {
@@ -144,11 +146,13 @@ impl<'c> FetchClient<'c> {
 }
 
 /// Returns the address that a redirect leads to, if it may be asked.
-fn next_url(policy: &AddressPolicy, from: &Url, location: &str) -> Result<Url, UrlDenial> {
+fn next_url(policy: &AddressPolicy, from: &Url, location: &str) -> Result<Url, FetchError> {
     let next = from.join(location).map_err(|_| UrlDenial::Redirect)?;
-    policy.check(&next)?;
+    policy
+        .check(&next)
+        .map_err(|denial| FetchError::from(denial).behind_redirect(&shown(&next)))?;
     if from.scheme() == "https" && next.scheme() == "http" {
-        return Err(UrlDenial::Downgrade { url: shown(&next) });
+        return Err(UrlDenial::Downgrade { url: shown(&next) }.into());
     }
     Ok(next)
 }
@@ -191,14 +195,14 @@ mod tests {
         ].join("\n"), @r"
         https://example.org/a/c
         https://other.example/x
-        the redirect to http://example.org/a/b goes from https to http: fetch that address itself if it is meant
+        fetch denied: the redirect to http://example.org/a/b goes from https to http: fetch that address itself if it is meant
         https://example.org/
-        127.0.0.1 resolves to a private address (127.0.0.1)
-        169.254.169.254 is the metadata service of a cloud, which is never fetched
-        the address has a user name or a password in it: leave it out
-        only http and https addresses can be fetched, not `file:`
-        [::1] resolves to a private address (::1)
-        the redirect leads to something that is no address
+        fetch denied: the page redirects to https://127.0.0.1/: 127.0.0.1 resolves to a private address (127.0.0.1)
+        fetch denied: the page redirects to https://169.254.169.254/: 169.254.169.254 is the metadata service of a cloud, which is never fetched
+        fetch denied: the page redirects to https://me@example.org/: the address has a user name or a password in it: leave it out
+        fetch denied: the page redirects to file:///etc/passwd: only http and https addresses can be fetched, not `file:`
+        fetch denied: the page redirects to https://[::1]/: [::1] resolves to a private address (::1)
+        fetch denied: the redirect leads to something that is no address
         ");
     }
 }

@@ -7,8 +7,12 @@ use deputize_http::{CheckedClientError, ResolveError, UrlDenial, request_problem
 /// Why an address was not fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    #[error("fetch denied: {0}")]
-    Denied(#[from] UrlDenial),
+    #[error("fetch denied: {redirect}{denial}")]
+    Denied {
+        /// Says, if it is one, that a redirect led there.
+        redirect: String,
+        denial: UrlDenial,
+    },
     #[error("{0}")]
     Resolve(String),
     #[error("{host} did not answer: {problem}")]
@@ -33,10 +37,16 @@ pub(crate) enum FetchError {
     Cancelled,
 }
 
+impl From<UrlDenial> for FetchError {
+    fn from(denial: UrlDenial) -> Self {
+        Self::Denied { redirect: String::new(), denial }
+    }
+}
+
 impl From<ResolveError> for FetchError {
     fn from(error: ResolveError) -> Self {
         match error {
-            ResolveError::Denied(denied) => Self::Denied(denied),
+            ResolveError::Denied(denied) => denied.into(),
             error => Self::Resolve(error.to_string()),
         }
     }
@@ -57,12 +67,25 @@ impl FetchError {
         Self::Connection { host: host.to_owned(), problem }
     }
 
+    /// Returns the same of an address to which a page redirects.
+    pub(crate) fn behind_redirect(self, to: &str) -> Self {
+        match self {
+            // The address itself must not be shown.
+            Self::Denied { denial: UrlDenial::Secret { .. }, .. } => self,
+            Self::Denied { denial, .. } => {
+                Self::Denied { redirect: format!("the page redirects to {to}: "), denial }
+            }
+            error => error,
+        }
+    }
+
     /// Returns the error of a call, with the host's name of a setting that would allow it.
     pub(crate) fn into_tool_error(self, names: &SettingNames) -> ToolError {
         match self {
             Self::Cancelled => ToolError::Cancelled(Box::default()),
-            Self::Denied(denied) => {
-                ToolError::refused(format!("fetch denied: {}", denied.with_remedy(names)))
+            Self::Denied { redirect, denial } => {
+                let denial = denial.with_remedy(names);
+                ToolError::refused(format!("fetch denied: {redirect}{denial}"))
             }
             error => ToolError::refused(error.to_string()),
         }

@@ -157,19 +157,22 @@ async fn private_addresses_are_refused_also_behind_a_redirect_and_a_name() {
     let read = fetched(&Lab::new(), &[allowing(&open)], calls).await;
     let denied = |host: &str| {
         format!(
-            "fetch denied: {host} resolves to a private address (127.0.0.1). The user can allow it in \
+            "{host} resolves to a private address (127.0.0.1). The user can allow it in \
              fetch.allow_hosts."
         )
     };
-    assert!(read[0].contains(&denied("127.0.0.1")), "{}", read[0]);
-    let named = "fetch denied: localhost resolves to a private address (";
+    assert!(read[0].contains(&format!("fetch denied: {}", denied("127.0.0.1"))), "{}", read[0]);
+    let named = "localhost resolves to a private address (";
     assert!(read[1].contains(named), "{}", read[1]);
     assert!(read[2].contains(&denied("127.0.0.1")), "{}", read[2]);
     assert!(read[3].contains("resolves to a private address"), "{}", read[3]);
     assert!(read[4].contains(&denied("127.0.0.1")), "{}", read[4]);
-    assert!(read[5].contains(named), "{}", read[5]);
+    let named = format!("fetch denied: the page redirects to {}: {named}", closed_at("localhost"));
+    assert!(read[5].contains(&named), "{}", read[5]);
     assert!(read[6].contains("the metadata service of a cloud"), "{}", read[6]);
-    assert!(read[7].contains("only http and https addresses"), "{}", read[7]);
+    let leads =
+        "fetch denied: the page redirects to file:///etc/passwd: only http and https addresses";
+    assert!(read[7].contains(leads), "{}", read[7]);
     assert!(read[8].contains("They **fly**."), "an allowed name: {}", read[8]);
     assert!(read[9].contains("SITE_TOKEN in it, a secret"), "{}", read[9]);
     assert!(read[10].contains("no-such-host.invalid cannot be resolved"), "{}", read[10]);
