@@ -284,6 +284,22 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
     let raced = edit(&meanwhile).await.with_code(2);
     assert!(raced.err.contains("`a` was changed meanwhile"), "{}", raced.err);
     assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
+    let triggered = deputize(&lab, &["cron", "trigger", "a"]).await.with_code(0);
+    let waits = "a runs as soon as `deputize cron run` does: nothing runs jobs now\n";
+    assert_eq!(triggered.out, waits);
+    let shown = deputize(&lab, &["cron", "show", "a"]).await.with_code(0);
+    assert!(shown.out.contains("\nwaiting    a run that was triggered\n"), "{}", shown.out);
+    // `a` was paused above.
+    let note = "note: a is paused: it runs this once and stays paused; `deputize cron resume a`";
+    assert!(triggered.err.starts_with(note), "{}", triggered.err);
+    deputize(&lab, &["cron", "rm", "a"]).await.with_code(0);
+    assert!(!lab.path("home/cron/jobs/a.json").exists());
+}
+
+#[tokio::test]
+async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
+    let lab = Lab::new();
+    add(&lab, "a", &["-t", "file"]).await;
     for (args, fault) in [
         (
             &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
@@ -308,16 +324,6 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
         let refused = deputize(&lab, &[&["cron"][..], args].concat()).await.with_code(2);
         assert!(refused.err.contains(fault), "{args:?}: {}", refused.err);
     }
-    let triggered = deputize(&lab, &["cron", "trigger", "a"]).await.with_code(0);
-    let waits = "a runs as soon as `deputize cron run` does: nothing runs jobs now\n";
-    assert_eq!(triggered.out, waits);
-    let shown = deputize(&lab, &["cron", "show", "a"]).await.with_code(0);
-    assert!(shown.out.contains("\nwaiting    a run that was triggered\n"), "{}", shown.out);
-    // `a` was paused above.
-    let note = "note: a is paused: it runs this once and stays paused; `deputize cron resume a`";
-    assert!(triggered.err.starts_with(note), "{}", triggered.err);
-    deputize(&lab, &["cron", "rm", "a"]).await.with_code(0);
-    assert!(!lab.path("home/cron/jobs/a.json").exists());
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn a_script_has_its_limits_and_says_which() {
 async fn the_pages_of_a_file_that_one_call_reads_count_once() {
     require!(program("python3"));
     let bench = bench_with(CodeLimits { calls: 2, ..CodeLimits::default() });
-    bench.put("long", &"x\n".repeat(9000));
+    bench.put("long", "x\n".repeat(9000));
     let code = "print(len(read_file('long').split()))\nprint(len(read_file('long').split()))\n\
                 try:\n    read_file('long', offset=2001)\nexcept ToolError as error:\n    \
                 print(error)\n";
