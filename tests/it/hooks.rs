@@ -94,7 +94,7 @@ async fn exit_code_2_denies_a_childs_call_and_the_model_gets_the_reason() {
     let server = model(family).await;
     let ended = run(&lab, &server, &["go"]).await.with_code(0);
     assert!(!lab.work("a.txt").exists());
-    let denied = ended.events("tool.end").remove(0);
+    let denied = ended.events("tool.end").remove(1);
     let reason = "a hook blocked this call: nothing is written today";
     assert_eq!((&denied["tool"], &denied["status"]), (&json!("write_file"), &json!("denied")));
     assert_eq!(denied["preview"], format!("error: denied: {reason}"));
