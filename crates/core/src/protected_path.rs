@@ -68,6 +68,12 @@ impl ProtectedPath {
     }
 }
 
+/// Folds the case of a name as file systems may: by uppercase first, for which `ſ` is `S` and `ﬁ` is
+/// `FI`.
+fn fold_case(name: &str) -> String {
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
 /// Returns the names in a path as a file system may interpret them: some ignore case, invisible
 /// characters, trailing dots and spaces, or everything after a colon.
 fn plain_names(path: &Path) -> Vec<String> {
@@ -75,7 +81,7 @@ fn plain_names(path: &Path) -> Vec<String> {
         let name = name.to_string_lossy();
         let visible: String = name.chars().filter(|c| !is_invisible(*c)).collect();
         let plain = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-        plain.to_ascii_lowercase()
+        fold_case(plain)
     };
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(plain(name)),
@@ -92,10 +98,9 @@ fn has_in_it(names: &[String], guarded: &Path) -> bool {
 
 /// Returns whether a path is a folder or lies below it, ignoring case as some file systems do.
 fn lies_in(path: &Path, folder: &Path) -> bool {
+    let fold = |part: Component<'_>| fold_case(&part.as_os_str().to_string_lossy());
     let mut parts = path.components();
-    folder.components().all(|wanted| {
-        parts.next().is_some_and(|part| part.as_os_str().eq_ignore_ascii_case(wanted.as_os_str()))
-    })
+    folder.components().all(|wanted| parts.next().is_some_and(|part| fold(part) == fold(wanted)))
 }
 
 #[cfg(test)]
@@ -117,6 +122,9 @@ mod tests {
             "/w/.gitmodules",
             "/w/a/.envrc",
             "/w/.MCP.json",
+            "/w/.mcp.j\u{17f}on",
+            "/w/.gitmodule\u{17f}",
+            "/w/.gitcon\u{fb01}g",
             "/h/.gitconfig",
             "/h/.GitConfig.",
             "/h/.config/git/config",
@@ -146,9 +154,11 @@ mod tests {
 
     #[test]
     fn a_relative_path_guards_what_has_its_names_anywhere() {
-        let kept = [PathBuf::from(".own")];
+        let kept = [PathBuf::from(".own"), PathBuf::from(".köke")];
         let guards = |path: &str| ProtectedPath::by_place(Path::new(path), &kept).is_some();
-        for path in ["/w/.own", "/w/.own/config.yaml", "/w/a/.OWN./x", "/.own"] {
+        for path in
+            ["/w/.\u{212a}Ö\u{212a}E", "/w/.own", "/w/.own/config.yaml", "/w/a/.OWN./x", "/.own"]
+        {
             assert!(guards(path), "{path}");
         }
         for path in ["/w/own", "/w/.own2/x", "/w/.ow/n"] {
@@ -158,9 +168,14 @@ mod tests {
 
     #[test]
     fn a_folder_guards_itself_and_what_is_below() {
-        let kept = [PathBuf::from("/h/.config/deputize")];
+        let kept = ["/h/.config/deputize", "/h/ärzte"].map(PathBuf::from);
         let guards = |path: &str| ProtectedPath::by_place(Path::new(path), &kept).is_some();
-        for path in ["/h/.config/deputize", "/h/.config/deputize/mcp/x", "/h/.Config/Deputize/x"] {
+        for path in [
+            "/h/.config/deputize",
+            "/h/.config/deputize/mcp/x",
+            "/h/.Config/Deputize/x",
+            "/H/ÄRZTE/x",
+        ] {
             assert!(guards(path), "{path}");
         }
         for path in ["/h", "/h/.config", "/h/.config/deputize2", "/h/.config/other/deputize"] {
