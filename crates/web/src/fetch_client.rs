@@ -5,7 +5,7 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Cancel, ToolCx};
 use deputize_http::{AddressPolicy, UrlDenial, checked_client, host_of};
 use reqwest::Response;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -103,6 +103,13 @@ impl<'c> FetchClient<'c> {
     async fn read(&self, url: Url, mut response: Response) -> Result<FetchedPage, FetchError> {
         let limit = usize::try_from(self.settings.fetch.max_bytes).unwrap_or(usize::MAX);
         let status = response.status();
+        if !status.is_success() {
+            // What the server says beside it is foreign text, which has no place in an error.
+            return Err(FetchError::Status { url: shown(&url), status: status.as_u16() });
+        }
+        if let Some(coding) = coding(response.headers()) {
+            return Err(FetchError::Compressed { url: shown(&url), coding });
+        }
         let content_type = response.headers().get(CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok());
         let content_type = content_type.unwrap_or_default().to_owned();
@@ -120,10 +127,6 @@ impl<'c> FetchClient<'c> {
                 is_cut = true;
                 break;
             }
-        }
-        if !status.is_success() {
-            // What the server says beside it is foreign text, which has no place in an error.
-            return Err(FetchError::Status { url: shown(&url), status: status.as_u16() });
         }
         Ok(FetchedPage { url, content_type, body, is_cut })
     }
@@ -163,6 +166,15 @@ fn accepting() -> HeaderMap {
     headers
 }
 
+/// Returns how a body is compressed, which nobody asked for; `None` if it is not.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let codings = headers.get_all(CONTENT_ENCODING).iter();
+    let codings = codings.map(|coding| String::from_utf8_lossy(coding.as_bytes()));
+    let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+    let mut real = codings.filter(|coding| !is_plain(coding.trim()));
+    real.next().map(|coding| for_terminal_line(&coding, 40))
+}
+
 /// An address on one line of a sentence.
 pub(crate) fn shown(url: &Url) -> String {
     for_terminal_line(url.as_str(), 500)
@@ -170,7 +182,60 @@ pub(crate) fn shown(url: &Url) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// What comes of a fetch from a server that sends this head and a byte, and then waits.
+    async fn fetched(head: &'static str) -> String {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = server.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            write!(stream, "HTTP/1.1 {head}\r\n\r\nx").unwrap();
+            // Until the client hangs up.
+            let _closed = stream.read(&mut request);
+        });
+        let settings = Settings::default();
+        let client = FetchClient {
+            settings: &settings,
+            policy: &AddressPolicy::new(vec![host.parse().unwrap()]),
+            cancel: &Cancel::new(),
+            deadline: Instant::now() + settings.fetch.timeout,
+        };
+        let page = client.get(&format!("http://{host}/")).await;
+        let shown = page.map_or_else(
+            |error| error.to_string(),
+            |page| String::from_utf8_lossy(&page.body).into_owned(),
+        );
+        shown.replace(&host, "HOST")
+    }
+
+    #[tokio::test]
+    async fn the_body_of_an_answer_that_failed_is_not_waited_for() {
+        let head = "404 Not Found\r\ncontent-length: 1000000000";
+        assert_eq!(fetched(head).await, "http://HOST/ answered 404");
+    }
+
+    #[tokio::test]
+    async fn a_compressed_body_is_refused() {
+        for coding in ["gzip", "br", "deflate", "identity\r\ncontent-encoding: gzip"] {
+            let head = format!("200 OK\r\ncontent-length: 1\r\ncontent-encoding: {coding}");
+            let coding = coding.rsplit(' ').next().unwrap();
+            assert_eq!(
+                fetched(head.leak()).await,
+                format!(
+                    "http://HOST/ sent its answer compressed ({coding}), which was not asked for and \
+                     is not read: try another address"
+                )
+            );
+        }
+        let head = "200 OK\r\ncontent-length: 1\r\ncontent-encoding: Identity";
+        assert_eq!(fetched(head).await, "x");
+    }
 
     #[test]
     fn each_redirect_is_checked_as_a_new_address() {

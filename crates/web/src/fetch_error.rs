@@ -21,6 +21,11 @@ pub(crate) enum FetchError {
     Timeout { url: String, seconds: u64 },
     #[error("{url} answered {status}")]
     Status { url: String, status: u16 },
+    #[error(
+        "{url} sent its answer compressed ({coding}), which was not asked for and is not read: try \
+         another address"
+    )]
+    Compressed { url: String, coding: String },
     #[error("more than {0} redirects; the last one led to {1}")]
     Redirects(usize, String),
     #[error("{0} redirects without an address")]
