@@ -34,7 +34,8 @@ const CRON_FIELDS: [(&str, &str); 5] = [
 
 /// When a job runs, and in which time zone.
 ///
-/// Its text is one of these, with the name of a time zone behind it unless the local one is meant:
+/// Its text is one of these. Cron fields and a single time without an offset may have the name of a
+/// time zone behind them, unless the local one is meant:
 ///
 /// - five cron fields, or a nickname such as `@daily`.
 /// - `every 2h`: an interval of at least a minute. A day has 24 hours.
@@ -68,6 +69,17 @@ enum Times {
     Cron(Box<Cron>),
     Every(SignedDuration),
     At(SingleTime),
+}
+
+impl Times {
+    /// Returns why no time zone may stand behind them; `None` if one may.
+    const fn ignores_zone(&self) -> Option<&'static str> {
+        match self {
+            Self::Every(_) => Some("`every` counts alike in every time zone"),
+            Self::At(SingleTime::Instant(_)) => Some("its time has an offset or a zone already"),
+            _ => None,
+        }
+    }
 }
 
 /// A single time.
@@ -131,6 +143,11 @@ impl FromStr for Schedule {
             }
             fields => Times::Cron(Box::new(cron(fields).map_err(fault)?)),
         };
+        if let Some(zone) = zone.as_ref().and_then(TimeZone::iana_name)
+            && let Some(why) = times.ignores_zone()
+        {
+            return Err(fault(format!("{why}: leave out `{zone}`")));
+        }
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Self { text, times, zone })
     }

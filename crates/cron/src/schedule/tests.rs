@@ -37,7 +37,7 @@ fn every_form_has_its_times() {
     assert_eq!(times("every 1h30m", after, 2), ["11-27 11:30+00:00", "11-27 13:00+00:00"]);
     assert_eq!(times("every 1d", after, 1), ["11-28 10:00+00:00"]);
     assert_eq!(times("at 2026-12-01T09:00", after, 2), ["12-01 09:00+00:00"]);
-    assert_eq!(times("at 2026-12-01T09:00:00+02:00 UTC", after, 2), ["12-01 07:00+00:00"]);
+    assert_eq!(times("at 2026-12-01T09:00:00+02:00", after, 2), ["12-01 07:00+00:00"]);
     assert_eq!(times("at 2026-12-01T09:00[UTC]", after, 2), ["12-01 09:00+00:00"]);
     assert_eq!(times("at 2026-11-27T10:00", after, 1), [""; 0]);
 }
@@ -55,11 +55,7 @@ fn a_clock_change_skips_no_day_and_repeats_none() {
         times(daily, "2026-10-23T12:00:00Z", 4),
         ["10-24 02:30+02:00", "10-25 02:30+02:00", "10-26 02:30+01:00", "10-27 02:30+01:00"]
     );
-    // An interval goes on as time does, and a single time is as a daily one.
-    assert_eq!(
-        times("every 12h Europe/Berlin", "2026-03-28T12:00:00Z", 2),
-        ["03-29 01:00+01:00", "03-29 14:00+02:00"]
-    );
+    // A single time is as a daily one.
     assert_eq!(
         times("at 2026-03-29T02:30 Europe/Berlin", "2026-03-27T12:00:00Z", 1),
         ["03-29 03:00+02:00"]
@@ -101,6 +97,9 @@ fn what_is_no_schedule_is_refused_with_what_to_write() {
         "at 9999-12-31T23:59:59Z",
         "in 2 years",
         "in 2h Europe/Berlin",
+        "every 2h UTC",
+        "at 2027-12-01T09:00Z UTC",
+        "at 2026-12-01T09:00[UTC] Europe/Berlin",
         "in 2h Mars/Olympus",
         "30 2 * * * Mars/Olympus",
         &"* ".repeat(100),
