@@ -60,7 +60,6 @@ pub struct RunRecord {
 
 /// What is on record of a job's times and runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct JobHistory {
     /// Times up to this one were run or left out, in Unix milliseconds.
     pub handled_ms: u64,

@@ -52,6 +52,13 @@ pub enum JobStoreError {
         /// The mistake, as text.
         why: String,
     },
+    /// What is on record of a job's runs cannot be understood.
+    #[error(
+        "`{}` is not a valid history of runs, so its job is held: delete the file to let the job run \
+         again",
+        .0.display()
+    )]
+    History(PathBuf),
     /// Another program runs the jobs.
     #[error("another program runs the jobs already{}", .0.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Busy(Option<u32>),
@@ -167,15 +174,19 @@ impl JobStore {
         read_job(&self.job_path(name))?.map_or_else(|| Err(self.unknown(name)), Ok)
     }
 
-    /// Returns the history of a job; an empty one if nothing is on record, or what is on record cannot
-    /// be understood.
+    /// Returns the history of a job; an empty one if nothing is on record.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If it cannot be read or understood. The job may have run, so it must not run as a new one does.
     pub fn history(&self, name: &JobName) -> Result<JobHistory, JobStoreError> {
         let path = self.history_path(name);
-        let text = read(&path).map_err(|source| JobStoreError::Io { path, source })?;
-        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
+        match read(&path) {
+            Ok(None) => Ok(JobHistory::default()),
+            Ok(Some(text)) => {
+                serde_json::from_slice(&text).map_err(|_| JobStoreError::History(path))
+            }
+            Err(source) => Err(JobStoreError::Io { path, source }),
+        }
     }
 
     /// Adds a job.

@@ -271,19 +271,17 @@ impl JobCall<'_> {
         let listing = self.store.list().map_err(store_error)?;
         let mut lines = Vec::new();
         for job in &listing.jobs {
-            let history = self.store.history(&job.name).map_err(store_error)?;
+            let history = self.store.history(&job.name);
             let next = match self.next(job) {
+                _ if history.is_err() => "held".to_owned(),
                 _ if job.paused => "paused".to_owned(),
                 None => "no time to come".to_owned(),
                 Some(next) => format!("next {next}"),
             };
-            let last = history.last.map_or("never ran", |last| match last.status {
-                RunStatus::Completed => "last run completed",
-                RunStatus::Running => "runs now",
-                RunStatus::Failed => "last run failed",
-                RunStatus::Timeout => "last run took too long",
-                RunStatus::Interrupted => "last run was interrupted",
-            });
+            let last = match history.map(|history| history.last.map(|last| last.status)) {
+                Err(error) => describe_error(&error),
+                Ok(status) => describe_status(status).to_owned(),
+            };
             let prompt = for_terminal_line(&job.prompt, PROMPT_CHARS);
             let sets = job.toolsets.join(",");
             lines.push(format!(
@@ -300,7 +298,7 @@ impl JobCall<'_> {
 
     fn next(&self, job: &Job) -> Option<String> {
         let now = timestamp(self.settings.clock.now_ms());
-        let history = self.store.history(&job.name).unwrap_or_default();
+        let history = self.store.history(&job.name).ok()?;
         let next = next_time(job, &history, now, &self.settings.zone())?;
         let next = next.to_zoned(self.settings.zone());
         Some(next.strftime("%Y-%m-%d %H:%M %:z").to_string())
@@ -318,6 +316,18 @@ impl JobCall<'_> {
             "" => ". Nothing runs jobs now".to_owned(),
             command => format!(". Nothing runs jobs now: the person starts `{command}`"),
         }
+    }
+}
+
+/// Returns how the last run stands.
+const fn describe_status(last: Option<RunStatus>) -> &'static str {
+    match last {
+        None => "never ran",
+        Some(RunStatus::Completed) => "last run completed",
+        Some(RunStatus::Running) => "runs now",
+        Some(RunStatus::Failed) => "last run failed",
+        Some(RunStatus::Timeout) => "last run took too long",
+        Some(RunStatus::Interrupted) => "last run was interrupted",
     }
 }
 
@@ -344,7 +354,9 @@ fn given<'t>(text: Option<&'t str>, name: &str) -> Result<&'t str, ToolError> {
 
 fn store_error(error: JobStoreError) -> ToolError {
     match error {
-        JobStoreError::Io { .. } | JobStoreError::Malformed { .. } => ToolError::failed(error),
+        JobStoreError::Io { .. } | JobStoreError::Malformed { .. } | JobStoreError::History(_) => {
+            ToolError::failed(error)
+        }
         error => ToolError::refused(error.to_string()),
     }
 }
@@ -405,6 +417,26 @@ mod tests {
             seen += &(bench.call(CronJob, call).await + "\n");
         }
         insta::assert_snapshot!(seen);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_history_holds_its_job_and_hides_no_other() {
+        let bench = fixture();
+        let settings = bench.cx.agent.session.settings.get_or_insert_with(JobSettings::default);
+        let store = settings.store.as_ref().unwrap();
+        for name in ["a", "b"] {
+            let job = json!({
+                "name": name, "schedule": "every 2h", "prompt": "Look.", "toolsets": ["file"],
+                "cwd": "/", "changed_ms": 1,
+            });
+            store.create(&Job::parse(job.to_string().as_bytes()).unwrap()).unwrap();
+            store.request_run(&name.parse().unwrap()).unwrap();
+        }
+        std::fs::write(bench.path("cron/history/a.json"), "{").unwrap();
+        let seen = bench.call(CronJob, json!({"action": "list"})).await;
+        assert!(seen.contains("a: every 2h; held; `"), "{seen}");
+        assert!(seen.contains("a.json` is not a valid history of runs"), "{seen}");
+        assert!(seen.contains("b: every 2h; next "), "{seen}");
     }
 
     #[tokio::test]

@@ -103,11 +103,17 @@ fn many_that_change_jobs_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_broken_history_is_an_empty_one() {
+fn a_broken_history_is_a_fault() {
     let (_dir, store) = store();
     store.create(&job("a")).unwrap();
     store.record(&job("a").name, |history| history.runs = 1).unwrap();
-    std::fs::write(store.folder().join("history/a.json"), "{").unwrap();
+    for text in ["", "{", "{}", "[]", "\0\0"] {
+        std::fs::write(store.folder().join("history/a.json"), text).unwrap();
+        let error = store.history(&job("a").name).unwrap_err();
+        assert!(matches!(error, JobStoreError::History(_)), "{text}: {error}");
+        assert!(store.request_run(&job("a").name).is_err(), "{text}");
+    }
+    std::fs::remove_file(store.folder().join("history/a.json")).unwrap();
     assert_eq!(store.history(&job("a").name).unwrap(), JobHistory::default());
 }
 
