@@ -8,6 +8,9 @@ use crate::run_record::{JobHistory, RunStatus};
 
 /// A run may begin so much later than its time and is not missed.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
+/// A time on record that is so much later than now is of a clock that was wrong. One that was ahead by
+/// less is waited for, so that no time runs twice when a clock is set back.
+const AHEAD: SignedDuration = SignedDuration::from_hours(24);
 /// How often the run of one time begins at most.
 const MOST_ATTEMPTS: u32 = 2;
 
@@ -52,12 +55,9 @@ pub fn due_action(job: &Job, history: &JobHistory, now: Timestamp, local: &TimeZ
     {
         return DueAction::Run(RunCause::BrokenOff);
     }
-    let anchor = timestamp(job.changed_ms);
+    let (anchor, handled) = times_on_record(job, history, now);
     let next = |after| job.schedule.next_after(after, anchor, local);
-    let handled = timestamp(history.handled_ms.max(job.changed_ms));
-    // A clock that was far ahead must not stop the job until then.
-    let is_wrong = handled.duration_since(now) > SignedDuration::from_hours(24);
-    match next(if is_wrong { now } else { handled }) {
+    match next(handled) {
         None => DueAction::Wait(None),
         Some(at) if at > now => DueAction::Wait(Some(at)),
         Some(at) => {
@@ -84,8 +84,20 @@ pub fn next_time(
     if job.paused {
         return None;
     }
-    let after = timestamp(history.handled_ms.max(job.changed_ms)).max(now);
-    job.schedule.next_after(after, timestamp(job.changed_ms), local)
+    let (anchor, handled) = times_on_record(job, history, now);
+    job.schedule.next_after(handled.max(now), anchor, local)
+}
+
+/// Returns from when intervals count, and up to when times were dealt with.
+fn times_on_record(job: &Job, history: &JobHistory, now: Timestamp) -> (Timestamp, Timestamp) {
+    let real = |ms| if is_ahead(ms, now) { now } else { timestamp(ms) };
+    let changed = real(job.changed_ms);
+    (changed, real(history.handled_ms).max(changed))
+}
+
+/// Returns whether a time on record is of a clock that was far ahead.
+pub(crate) fn is_ahead(ms: u64, now: Timestamp) -> bool {
+    timestamp(ms).duration_since(now) > AHEAD
 }
 
 /// Returns a time in Unix milliseconds as a timestamp.

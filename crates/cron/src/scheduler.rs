@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use crate::due::{DueAction, RunCause, due_action, timestamp};
+use crate::due::{DueAction, RunCause, due_action, is_ahead, timestamp};
 use crate::job::{Job, JobName};
 use crate::run_job::{JobOutcome, RunJob};
 use crate::run_record::{JobHistory, RunRecord, RunStatus};
@@ -150,12 +150,20 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Does what is to be done for one job, and returns how long nothing else is.
-    fn begin<'r>(&'r self, runs: &mut Runs<'r>, job: Job) -> Result<Duration, JobStoreError> {
+    fn begin<'r>(&'r self, runs: &mut Runs<'r>, mut job: Job) -> Result<Duration, JobStoreError> {
         let now_ms = self.clock.now_ms();
         let now = timestamp(now_ms);
         let name = job.name.clone();
         let is_running = runs.names.contains(&name);
         let mut history = self.store.history(&name)?;
+        // A clock that was far ahead must not stop the job until then.
+        if is_ahead(job.changed_ms, now) {
+            job = self.store.update(&name, |job| Ok(Job { changed_ms: now_ms, ..job }))?;
+        }
+        if is_ahead(history.handled_ms, now) {
+            history.handled_ms = now_ms;
+            self.store.record(&name, |history| history.handled_ms = now_ms)?;
+        }
         if is_running {
             // What is on record of this run is no run that broke off.
             history.last = None;

@@ -175,6 +175,44 @@ async fn what_was_missed_is_left_out_or_made_up_for_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_was_far_ahead_stops_no_job() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    let ahead = fixture.clock.now_ms() + 400 * 24 * 3_600_000;
+    fixture.add("ran", "every 1h", |job| job);
+    fixture.add("made", "every 90m", |job| Job { changed_ms: ahead, ..job });
+    let name = fixture.name("ran");
+    fixture.store.record(&name, |history| history.handled_ms = ahead).unwrap();
+    let (runs, _) = fixture.serve(Duration::from_secs(600), Duration::from_secs(1)).await;
+    assert_eq!(runs, [""; 0]);
+    assert!(fixture.history("ran").handled_ms < ahead, "it is stored");
+    let (runs, _) = fixture.serve(hours(2), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["ran 11-27 11:00", "made 11-27 11:30", "ran 11-27 12:00"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_history_is_damaged_is_held_until_the_file_is_deleted() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    fixture.add("single", "at 2026-11-27T10:01:00Z", |job| job);
+    let (runs, _) = fixture.serve(hours(1), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["single 11-27 10:01"]);
+    let file = fixture.dir.path().join("cron/history/single.json");
+    std::fs::write(&file, "{").unwrap();
+    let (runs, told) = fixture.serve(hours(1), Duration::from_secs(1)).await;
+    assert_eq!(runs, [""; 0]);
+    assert_eq!(
+        told,
+        [format!(
+            "fault: `{}` is not a valid history of runs, so its job is held: delete the file to let \
+             the job run again",
+            file.display()
+        )]
+    );
+    std::fs::remove_file(&file).unwrap();
+    let (runs, _) = fixture.serve(hours(1), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["single 11-27 12:00"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_on_record_without_an_end_is_decided_by_the_policy() {
     let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
     for (name, missed) in [("again", MissedPolicy::Once), ("not", MissedPolicy::Skip)] {
