@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
-use deputize_core::event::RequestPurpose;
+use deputize_core::event::{RequestPurpose, ToolEnd};
+use deputize_core::message::CallStatus;
 use deputize_core::model::ToolChoice;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::{Run, Step};
 use deputize_core::todo::TodoItem;
+use deputize_core::truncate::truncate_bytes;
 use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
+
+use crate::orphan::PROGRAM_ENDED;
 
 mod model_use;
 mod text_log;
@@ -20,6 +24,9 @@ pub(crate) use model_use::PendingRequest;
 
 use model_use::{CompactionGain, ModelUse};
 use text_log::TextLog;
+
+/// Bytes of a call's arguments that are kept after its end.
+const MOST_ARGUMENTS: usize = 2048;
 
 /// Everything that is true of an agent. Only records change it, so an agent that runs, one that is
 /// resumed and one that is replayed have the same state.
@@ -53,6 +60,8 @@ struct ToolState {
 struct CallLog {
     /// Calls that have started and have no result.
     started: BTreeMap<CallId, StartedCall>,
+    /// Calls that ended and have no effect on record, in order.
+    ended: Vec<EndedCall>,
     /// Calls that started agents.
     accepted: BTreeSet<CallId>,
 }
@@ -62,6 +71,24 @@ struct CallLog {
 pub(crate) struct StartedCall {
     pub(crate) tool: String,
     pub(crate) arguments: String,
+}
+
+/// A call that ran and has no effect on record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EndedCall {
+    /// The call, with the beginning of long arguments.
+    pub(crate) call: StartedCall,
+    /// How it ended; a call whose end was not observed counts as cancelled.
+    pub(crate) status: CallStatus,
+}
+
+impl EndedCall {
+    fn new(mut call: StartedCall, end: &ToolEnd) -> Self {
+        let bytes = truncate_bytes(&call.arguments, MOST_ARGUMENTS).len();
+        call.arguments.truncate(bytes);
+        let is_lost = end.error.as_deref() == Some(PROGRAM_ENDED);
+        Self { call, status: if is_lost { CallStatus::Cancelled } else { end.result.status } }
+    }
 }
 
 /// The background commands of an agent.
@@ -237,7 +264,10 @@ impl AgentState {
                 self.calls.started.insert(*call, started);
             }
             Event::ToolEnd(end) => {
-                self.calls.started.remove(&end.result.call);
+                let started = self.calls.started.remove(&end.result.call);
+                if let Some(call) = started.filter(|_| !self.has_effect_on_record(end)) {
+                    self.calls.ended.push(EndedCall::new(call, end));
+                }
                 for fact in &end.facts {
                     self.receipts.add(fact);
                     match fact {
@@ -258,9 +288,19 @@ impl AgentState {
         }
     }
 
-    /// Lets the messages of an agent go that has ended.
+    /// Returns whether the record of a call says what it did: its effects, or a command that runs.
+    fn has_effect_on_record(&self, end: &ToolEnd) -> bool {
+        let is_effect = |fact: &ToolEffect| {
+            !matches!(fact, ToolEffect::FileRead { .. } | ToolEffect::OutsideRead { .. })
+        };
+        end.facts.iter().any(is_effect)
+            || self.processes.running.values().any(|start| start.call == end.result.call)
+    }
+
+    /// Lets the messages of an agent go that has ended, and its calls.
     pub(crate) fn release_messages(&mut self) {
         self.run.forget_messages();
+        self.calls.ended = Vec::new();
         self.ending.released = true;
     }
 
@@ -328,6 +368,11 @@ impl AgentState {
     pub(crate) fn nested_calls(&self) -> Vec<(CallId, StartedCall)> {
         let nested = self.calls.started.iter().filter(|(id, _)| id.nested.is_some());
         nested.map(|(id, call)| (*id, call.clone())).collect()
+    }
+
+    /// Returns the calls that ran and have no effect on record, in order.
+    pub(crate) fn ended_calls(&self) -> &[EndedCall] {
+        &self.calls.ended
     }
 
     /// Returns whether a call started agents.

@@ -22,15 +22,21 @@ const DEPTH: usize = 3;
 #[must_use]
 pub fn describe_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
     let (tool, arguments) = &tools.read_call(tool, arguments);
-    let parsed = serde_json::from_str::<Value>(arguments);
-    if let Ok(Value::Object(map)) = &parsed {
-        return tools.spec(tool).and_then(|spec| phrase(spec, map)).unwrap_or_else(|| {
-            let tool = for_verbatim_line(tool, CALL_CHARS / 2);
-            truncate_words(&format!("{tool} {}", pairs(map, DEPTH)), CALL_CHARS)
-        });
-    }
+    let phrase = match serde_json::from_str(arguments) {
+        Ok(Value::Object(map)) => tools.spec(tool).and_then(|spec| phrase(spec, &map)),
+        _ => None,
+    };
+    phrase.unwrap_or_else(|| name_and_arguments(tool, arguments))
+}
+
+/// Returns the name of a call's tool, and the arguments as words.
+pub(crate) fn name_and_arguments(tool: &str, arguments: &str) -> String {
+    let arguments = match serde_json::from_str(arguments) {
+        Ok(Value::Object(map)) => pairs(&map, DEPTH),
+        _ => visible(arguments),
+    };
     let tool = for_verbatim_line(tool, CALL_CHARS / 2);
-    truncate_words(&format!("{tool} {}", visible(arguments)), CALL_CHARS)
+    truncate_words(&format!("{tool} {arguments}"), CALL_CHARS)
 }
 
 /// Returns what a tool does with these arguments; `None` if it does not say what its calls are

@@ -39,6 +39,11 @@ const LEAST_BYTES: u64 = 2_048;
 /// A compaction replaces at least one part in so many of the room for messages.
 const LEAST_PART: u64 = 16;
 
+/// Of a model's context, what the host has on record takes at most one part in so many.
+const RECORD_PART: u64 = 8;
+/// Bytes that it may take in any context.
+const LEAST_RECORD: u64 = 1_024;
+
 /// What came of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompactionResult {
@@ -98,18 +103,27 @@ impl Compactor {
             return None;
         }
         let bytes = budget.request_bytes(route);
+        let window = self.window_bytes(bytes, route);
+        let most = self.bytes_of(KEPT_TOKENS, bytes);
         let state = self.cx.state.read();
-        let tokens = state.tokens().expected(bytes).max(1);
         let fixed = bytes.saturating_sub(messages_bytes(state.run().messages()));
-        let scaled = |amount: u64| amount.saturating_mul(bytes) / tokens;
-        let window = route.context_window.map_or(bytes, |window| scaled(window.into()).min(bytes));
         let room = window.saturating_sub(fixed);
-        let most = scaled(KEPT_TOKENS);
         state.run().replaceable_part(CompactionLimits {
             tail: (room / TAIL_PART).min(most),
             requests: (room / REQUESTS_PART).min(most),
             least: (room / LEAST_PART).max(LEAST_BYTES),
         })
+    }
+
+    /// Returns the bytes of so many tokens in a request of so many bytes.
+    fn bytes_of(&self, tokens: u64, bytes: u64) -> u64 {
+        tokens.saturating_mul(bytes) / self.cx.state.read().tokens().expected(bytes).max(1)
+    }
+
+    /// Returns the bytes that fill a model's context, at most those of the next request.
+    fn window_bytes(&self, bytes: u64, route: &ModelRoute) -> u64 {
+        let window = route.context_window.map(|window| self.bytes_of(window.into(), bytes));
+        window.map_or(bytes, |window| window.min(bytes))
     }
 
     /// Replaces a part of the conversation by a summary.
@@ -126,7 +140,9 @@ impl Compactor {
             match work.write(budget, waits).await? {
                 SummaryResult::Written(summary) => {
                     self.failed = 0;
-                    let compaction = self.compaction(part, *summary, budget.request_bytes(route));
+                    let bytes = budget.request_bytes(route);
+                    let room = (self.window_bytes(bytes, route) / RECORD_PART).max(LEAST_RECORD);
+                    let compaction = self.compaction(part, *summary, bytes, room);
                     self.cx.record(Event::Compaction(Box::new(compaction))).await?;
                     return Ok(CompactionResult::Compacted);
                 }
@@ -153,8 +169,15 @@ impl Compactor {
         named.into_iter().chain([own]).cloned().collect()
     }
 
-    fn compaction(&self, part: ReplacedPart, summary: Summary, bytes_before: u64) -> Compaction {
-        let text = compacted_message(&self.cx, part.count(), &summary.request.model, &summary.text);
+    fn compaction(
+        &self,
+        part: ReplacedPart,
+        summary: Summary,
+        bytes_before: u64,
+        room: u64,
+    ) -> Compaction {
+        let Summary { text, request } = summary;
+        let text = compacted_message(&self.cx, part.count(), &request.model, &text, room);
         let text = self.cx.shared.parts.secrets.scrub(&text).into_owned();
         let messages = self.cx.state.messages();
         let kept = part.kept.iter().filter_map(|at| messages.get(*at));
@@ -168,7 +191,7 @@ impl Compactor {
             bytes_before,
             bytes_after,
             path: self.cx.shared.path.clone(),
-            request: summary.request,
+            request,
         }
     }
 }

@@ -23,6 +23,9 @@ use crate::process_journal::lost_process;
 use crate::session_inner::SessionInner;
 use crate::stored_agent::StoredAgent;
 
+/// The error of a call whose end was not observed.
+pub(crate) const PROGRAM_ENDED: &str = "the program ended while it ran";
+
 /// Limit on a goal that identifies a child, in characters.
 const GOAL_CHARS: usize = 80;
 
@@ -279,7 +282,7 @@ pub(crate) fn settle_interrupted(
             ms: 0,
             facts,
             display: None,
-            error: Some("the program ended while it ran".to_owned()),
+            error: Some(PROGRAM_ENDED.to_owned()),
             boundary: None,
         };
         shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end)))?;

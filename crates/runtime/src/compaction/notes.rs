@@ -5,20 +5,28 @@ use std::path::PathBuf;
 
 use deputize_core::agent::AgentSummary;
 use deputize_core::file_state::FileVersion;
+use deputize_core::message::CallStatus;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::prompt::fill;
-use deputize_core::sanitize::{TextSource, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{Secrets, TextSource, for_terminal_line, frame_quote};
 use deputize_core::todo::{TodoItem, TodoState};
+use deputize_core::{Effects, ToolSpec};
 
 use crate::agent_context::AgentContext;
+use crate::agent_state::{EndedCall, StartedCall};
+use crate::call_text::name_and_arguments;
 
 const COMPACTED: &str = include_str!("../../prompts/compacted.md");
 
-/// Maximum number of lines of each list; the last ones are shown.
+/// Maximum number of lines of each list, however much room there is; the last ones are shown.
 const MOST_LINES: usize = 60;
 /// Maximum number of characters of a text in a line.
 const LINE_CHARS: usize = 300;
+/// Bytes beside the title of a list.
+const BESIDE_TITLE: usize = " (1000 earlier ones are left out):\n\n".len();
+/// Bytes beside the text of a line.
+const BESIDE_LINE: usize = "\n- ".len();
 /// Characters of a file's hash.
 const HASH_CHARS: usize = 12;
 
@@ -29,29 +37,29 @@ struct WorkRecord {
     /// Files of which the agent knows a version.
     files: Vec<(PathBuf, FileVersion)>,
     receipts: Receipts,
+    /// Calls that may have had an effect of which nothing else is on record.
+    calls: Vec<String>,
     shell: Option<PathBuf>,
     running: Vec<ProcessStart>,
     ended: BTreeMap<String, ProcessExit>,
     children: Vec<AgentSummary>,
 }
 
-/// Returns the message in place of so many messages, with the summary that a model wrote of them.
+/// Returns the message in place of so many messages: the summary that a model wrote of them, and
+/// so many bytes of what is on record.
 pub(super) fn compacted_message(
     cx: &AgentContext,
     count: usize,
     model: &str,
     summary: &str,
+    room: u64,
 ) -> String {
-    message(count, model, summary, &WorkRecord::of(cx))
+    message(count, model, summary, &WorkRecord::of(cx).render(room))
 }
 
-fn message(count: usize, model: &str, summary: &str, record: &WorkRecord) -> String {
+fn message(count: usize, model: &str, summary: &str, notes: &str) -> String {
     let summary = frame_quote(&TextSource::Summary(model.to_owned()), summary.trim());
-    let values = [
-        ("count", &*count.to_string()),
-        ("summary", summary.as_str()),
-        ("notes", &record.render()),
-    ];
+    let values = [("count", &*count.to_string()), ("summary", summary.as_str()), ("notes", notes)];
     fill(COMPACTED, &values).unwrap_or_default().trim_end().to_owned()
 }
 
@@ -60,10 +68,15 @@ impl WorkRecord {
         let id = cx.view.id();
         let state = cx.state.read();
         let is_child = |agent: &AgentSummary| agent.id.ancestors().next().as_ref() == Some(id);
+        let call_line = |ended: &EndedCall| {
+            let spec = cx.view.tool(&ended.call.tool).map(|entry| entry.tool.spec());
+            call_line(spec, ended, &cx.shared.parts.secrets)
+        };
         Self {
             todo: state.todo().unwrap_or_default().to_vec(),
             files: cx.view.session.files.read_by(id),
             receipts: state.receipts().clone(),
+            calls: state.ended_calls().iter().filter_map(call_line).collect(),
             shell: state.shell().map(ToOwned::to_owned),
             running: state.running_processes(),
             ended: state.ended_processes().clone(),
@@ -74,29 +87,38 @@ impl WorkRecord {
         }
     }
 
-    fn render(&self) -> String {
-        let lists = [
+    /// Returns what is on record, in so many bytes: the oldest lines of the longest list go first.
+    fn render(&self, room: u64) -> String {
+        let mut lists: Vec<RecordList> = self
+            .lists()
+            .into_iter()
+            .filter(|(_, lines)| !lines.is_empty())
+            .map(|(title, lines)| RecordList::new(title, lines))
+            .collect();
+        while lists.iter().map(RecordList::bytes).sum::<usize>() as u64 > room
+            && lists.iter_mut().max_by_key(|list| list.bytes()).is_some_and(RecordList::drop_line)
+        {
+        }
+        if lists.is_empty() {
+            return "Nothing: no file, command, process or child.".to_owned();
+        }
+        lists.iter().map(RecordList::render).collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn lists(&self) -> [(&'static str, Vec<String>); 8] {
+        [
             ("Todo list", self.todo_lines()),
             ("Files, with the hash of the version that you know", self.file_lines()),
             ("Removed files", self.removed_lines()),
             ("Commands that ran, in order", self.command_lines()),
+            ("Other calls, in order", self.calls.clone()),
             ("Background commands", self.process_lines()),
             ("Children", self.child_lines()),
             (
                 "Directory of the shell",
                 self.shell.iter().map(|path| line(&path.to_string_lossy())).collect(),
             ),
-        ];
-        let lists: Vec<String> = lists
-            .into_iter()
-            .filter(|(_, lines)| !lines.is_empty())
-            .map(|(title, lines)| list(title, &lines))
-            .collect();
-        if lists.is_empty() {
-            "Nothing: no file, command, process or child.".to_owned()
-        } else {
-            lists.join("\n\n")
-        }
+        ]
     }
 
     fn todo_lines(&self) -> Vec<String> {
@@ -122,7 +144,10 @@ impl WorkRecord {
             let hash: String = version.sha256.chars().take(HASH_CHARS).collect();
             format!("{} ({hash}, {} bytes): {how}", line(&path.to_string_lossy()), version.bytes)
         };
-        files.into_iter().map(show).collect()
+        // Those that were only read come first: where room is short they are left out.
+        let (read, written): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|(_, (_, how))| *how == "read");
+        read.into_iter().chain(written).map(show).collect()
     }
 
     fn removed_lines(&self) -> Vec<String> {
@@ -156,28 +181,84 @@ impl WorkRecord {
     }
 }
 
+/// Returns what a call did, as far as the host knows; `None` if it changed nothing.
+fn call_line(spec: Option<&ToolSpec>, ended: &EndedCall, secrets: &Secrets) -> Option<String> {
+    let StartedCall { tool, arguments } = &ended.call;
+    let value = serde_json::from_str(arguments).unwrap_or_default();
+    let effects = spec.map_or(Effects::Unknown, |spec| spec.effects_of(&value));
+    let end = match (effects, ended.status) {
+        (Effects::ReadOnly, _)
+        | (Effects::WritesFiles, CallStatus::Error)
+        | (_, CallStatus::Denied) => return None,
+        (_, CallStatus::Ok) => "done",
+        (_, CallStatus::Error) => "failed",
+        (_, CallStatus::Cancelled) => "outcome unknown",
+    };
+    // Before the line is cut: half a secret would not be found.
+    let call = name_and_arguments(tool, &secrets.scrub(arguments));
+    Some(format!("{}: {end}", line(&call)))
+}
+
 fn line(text: &str) -> String {
     for_terminal_line(text, LINE_CHARS)
 }
 
-fn list(title: &str, lines: &[String]) -> String {
-    let skipped = lines.len().saturating_sub(MOST_LINES);
-    let more =
-        if skipped > 0 { format!(" ({skipped} earlier ones are left out)") } else { String::new() };
-    let mut out = format!("{title}{more}:");
-    for line in lines.iter().skip(skipped) {
-        out.push_str("\n- ");
-        out.push_str(line);
+/// Lines of one kind, of which the first ones may be left out.
+struct RecordList {
+    title: &'static str,
+    lines: Vec<String>,
+    skipped: usize,
+}
+
+impl RecordList {
+    fn new(title: &'static str, lines: Vec<String>) -> Self {
+        let skipped = lines.len().saturating_sub(MOST_LINES);
+        Self { title, lines, skipped }
     }
-    out
+
+    fn shown(&self) -> &[String] {
+        self.lines.get(self.skipped..).unwrap_or_default()
+    }
+
+    fn bytes(&self) -> usize {
+        let lines = self.shown().iter().map(|line| line.len() + BESIDE_LINE);
+        self.title.len() + BESIDE_TITLE + lines.sum::<usize>()
+    }
+
+    /// Leaves the first line out that is shown. Whether there was one.
+    fn drop_line(&mut self) -> bool {
+        let is_any = !self.shown().is_empty();
+        self.skipped += usize::from(is_any);
+        is_any
+    }
+
+    fn render(&self) -> String {
+        let mut out = self.title.to_owned();
+        if self.skipped > 0 {
+            out += &format!(" ({} earlier ones are left out)", self.skipped);
+        }
+        out.push(':');
+        for line in self.shown() {
+            out.push_str("\n- ");
+            out.push_str(line);
+        }
+        out
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use deputize_core::agent::AgentActivity;
-    use deputize_core::{AgentId, CallId, SessionId, Status};
+    use deputize_core::event::ToolEnd;
+    use deputize_core::message::ModelText;
+    use deputize_core::{
+        AgentId, CallId, Catalog, Event, SessionId, Status, ToolEffect, ToolResult,
+    };
 
     use super::*;
+    use crate::agent_state::AgentState;
 
     #[test]
     fn what_is_on_record_stands_in_the_message() {
@@ -225,15 +306,17 @@ mod tests {
         record.receipts.commands =
             vec![("make".into(), Some(0)), ("a".into(), None), ("b".into(), None)];
         record.receipts.unknown.insert(2);
-        insta::assert_snapshot!(message(7, "t/m", "## Task\nCount.\n", &record));
-        insta::assert_snapshot!(message(1, "t/m", "Nothing.", &WorkRecord::default()));
+        record.calls.push("act n: 7: done".into());
+        let shown = |record: &WorkRecord| record.render(u64::MAX);
+        insta::assert_snapshot!(message(7, "t/m", "## Task\nCount.\n", &shown(&record)));
+        insta::assert_snapshot!(message(1, "t/m", "Nothing.", &shown(&WorkRecord::default())));
     }
 
     #[test]
     fn of_a_long_list_the_last_lines_are_shown() {
         let mut record = WorkRecord::default();
         record.receipts.commands = (0..100).map(|n| (format!("c{n}"), Some(0))).collect();
-        let text = record.render();
+        let text = record.render(u64::MAX);
         assert!(
             text.starts_with(
                 "Commands that ran, in order (40 earlier ones are left out):\n- c40: "
@@ -241,5 +324,89 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("- c99: exit code 0"), "{text}");
+    }
+
+    #[test]
+    fn where_room_is_short_the_oldest_lines_of_the_longest_list_are_left_out() {
+        let mut record = WorkRecord::default();
+        record.receipts.commands = (10..50).map(|n| (format!("c{n}"), Some(0))).collect();
+        record.calls = (10..20).map(|n| format!("act n: {n}: done")).collect();
+        record.receipts.files_removed.insert("/w/d".into());
+        assert!(record.render(2_000).contains("order:\n- c10: "));
+        let text = record.render(600);
+        assert!((500..=600).contains(&text.len()), "{text}");
+        for part in
+            ["earlier ones are left out):\n", "- c49: ", "- act n: 10: ", "- act n: 19: ", "/w/d"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("- c10: "), "{text}");
+        assert!(record.render(0).len() < 200);
+    }
+
+    #[test]
+    fn a_call_that_may_have_changed_something_is_a_line() {
+        let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
+        let line = |tool: &str, arguments: &str, status| {
+            let call = StartedCall { tool: tool.to_owned(), arguments: arguments.to_owned() };
+            call_line(catalog.spec(tool), &EndedCall { call, status }, &Secrets::default())
+        };
+        let (done, failed, cut) = (CallStatus::Ok, CallStatus::Error, CallStatus::Cancelled);
+        let message = r#"{"target":"ops","text":"Green."}"#;
+        let sent = "send_message target: ops, text: Green.";
+        for (tool, arguments, status, expected) in [
+            ("send_message", message, done, Some(format!("{sent}: done"))),
+            ("send_message", message, failed, Some(format!("{sent}: failed"))),
+            ("send_message", message, cut, Some(format!("{sent}: outcome unknown"))),
+            ("send_message", message, CallStatus::Denied, None),
+            ("gone", "{\"a\":1", done, Some("gone {\"a\":1: done".to_owned())),
+            ("process", r#"{"action":"list"}"#, done, None),
+            (
+                "process",
+                r#"{"action":"write","id":"p1","text":"y"}"#,
+                done,
+                Some("process action: write, id: p1, text: y: done".to_owned()),
+            ),
+            ("edit_file", r#"{"path":"a"}"#, failed, None),
+            ("read_file", r#"{"path":"a"}"#, done, None),
+        ] {
+            assert_eq!(line(tool, arguments, status), expected, "{tool} {status:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_an_effect_on_record_is_remembered() {
+        let ended = |error: Option<&str>, facts: Vec<ToolEffect>| {
+            let spec = crate::top_agent(&SessionId::literal("s"), "t/m", "go", Path::new("/w"));
+            let mut state = AgentState::new(&spec);
+            let call = CallId::new(1, 0);
+            let (tool, arguments) = ("act".to_owned(), "é".repeat(5_000));
+            state.apply(&Event::ToolStart { call, tool: tool.clone(), arguments });
+            let result = ToolResult {
+                call,
+                status: CallStatus::Error,
+                text: ModelText::own(""),
+                fingerprint: String::new(),
+                images: Vec::new(),
+            };
+            state.apply(&Event::ToolEnd(Box::new(ToolEnd {
+                tool,
+                result,
+                args_bytes: 0,
+                ms: 0,
+                facts,
+                display: None,
+                error: error.map(ToOwned::to_owned),
+                boundary: None,
+            })));
+            state.ended_calls().to_vec()
+        };
+        let read = ToolEffect::OutsideRead { source: "mcp:a".into() };
+        let calls = ended(None, vec![read]);
+        assert_eq!(calls[0].status, CallStatus::Error);
+        assert!(calls[0].call.arguments.len() <= 2_048);
+        let lost = ended(Some(crate::orphan::PROGRAM_ENDED), Vec::new());
+        assert_eq!(lost[0].status, CallStatus::Cancelled, "what it did is not known");
+        assert_eq!(ended(None, vec![ToolEffect::FileRemoved { path: "/w/a".into() }]), []);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use deputize_core::agent::{AgentLimits, AgentSpec};
 use deputize_core::budget::Budget;
 use deputize_core::compaction::Compaction;
 use deputize_core::model::{FailureKind, ModelError, Reply, Request, ToolChoice, Usage};
@@ -329,4 +330,67 @@ async fn a_child_is_compacted_like_its_parent() {
     let is_of_child = |event: &Event| matches!(event, Event::Compaction(_));
     assert!(records.iter().any(|record| record.depth == 1 && is_of_child(&record.event)));
     assert!(outcome.children_usage.output >= 13 * 20, "{:?}", outcome.children_usage);
+}
+
+/// Builds one part after the other, and reports each; where all are done, it says so.
+fn builder_reply(seen: &SentRequests, request: &Request<'_>, parts: usize) -> Reply {
+    let usage = Usage { input: tokens(request), output: 300, ..Usage::default() };
+    if asks_for_summary(request) {
+        return Reply { usage, ..Reply::text("m", "One part after the other. ".repeat(80)) };
+    }
+    let part = seen.steps.fetch_add(1, Ordering::SeqCst);
+    let reply = if part < parts {
+        let command = format!("build part {part} {}", "--with-an-option ".repeat(9));
+        let make = ("make", json!({"n": part, "command": command}));
+        let look = ("look", json!({"command": "900"}));
+        Reply::calls("m", [make, ("act", json!({"n": part})), look])
+    } else {
+        Reply::text("m", "done")
+    };
+    Reply { usage, ..reply }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_many_effects_goes_on_in_a_small_context() {
+    let test = CompactionTest::new();
+    let mut parts = test.parts(|seen, _, request| Ok(builder_reply(seen, request, 100)));
+    parts.models.context_window("t/rule", 8_192);
+    let folder = test.folder.path();
+    let limits = AgentLimits { max_iterations: 200, time_ms: 0, wrap_up_ms: 0 };
+    let spec = AgentSpec { limits, ..spec(folder) };
+    let outcome = run(folder, spec, parts, &Cancel::new()).await;
+    assert_eq!(outcome.text.as_deref(), Some("done"), "{:?}", outcome.error);
+    assert_eq!(outcome.receipts.commands.len(), 100);
+    let compactions = compactions(&test.world);
+    let last = &compactions.last().unwrap().text;
+    let cut = " earlier ones are left out):\n- ";
+    for part in ["Commands that ran, in order (", "Other calls, in order (", "/w/made/9", cut] {
+        assert!(last.contains(part), "{part}: {last}");
+    }
+    let (_, record) = last.split_once("has on record").unwrap();
+    assert!(record.len() < 8_192 * TOKEN as usize / 8 + 300, "{}", record.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_did_stays_on_record_also_after_a_resume() {
+    let act = |seen: &SentRequests, results: usize, request: &Request<'_>| {
+        let reply = seen.reply(request, 30);
+        let is_first = results == 0 && !asks_for_summary(request);
+        let act = || Reply { usage: reply.usage, ..Reply::calls("m", [("act", json!({"n": 7}))]) };
+        Ok(if is_first { act() } else { reply })
+    };
+    let test = CompactionTest::new();
+    test.run(test.parts(act)).await;
+    let again = CompactionTest::new();
+    let dir = cut(test.folder.path(), again.folder.path(), r#""type":"compaction""#);
+    let outcome = resumed(&dir, again.parts(act)).await;
+    assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
+    assert_eq!(again.world.done().iter().filter(|done| done.starts_with("act")).count(), 0);
+    for world in [&test.world, &again.world] {
+        let compactions = compactions(world);
+        assert!(compactions.len() >= 2);
+        for Compaction { text, .. } in &compactions {
+            assert!(text.contains("Other calls, in order:\n- act n: 7: done\n\n"), "{text}");
+        }
+    }
 }

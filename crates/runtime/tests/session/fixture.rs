@@ -130,14 +130,16 @@ fn act<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, 
     })
 }
 
-/// Says that it ran a command that wrote a file.
+/// Says that it ran a command that wrote a file, of the number `n` if there is one.
 fn make<'a>(_: &'a World, arguments: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let command = arguments["command"].as_str().unwrap_or_default().to_owned();
         let version = FileVersion::of(command.as_bytes());
+        let number = arguments["n"].as_u64();
+        let path = number.map_or_else(|| "/w/made".to_owned(), |n| format!("/w/made/{n}"));
         let output = ToolOutput::text("made")
             .fact(ToolEffect::Command { command, exit_code: Some(0), unknown: false })
-            .fact(ToolEffect::FileWritten { path: "/w/made".into(), version, created: true });
+            .fact(ToolEffect::FileWritten { path: path.into(), version, created: true });
         Ok(output)
     })
 }
