@@ -107,12 +107,29 @@ struct Handlers {
     hooks: Vec<Arc<dyn Hook>>,
 }
 
-/// Who owns commands, what they get of the environment, and how long scripts run.
+/// Where tools work, who owns commands, what they get of the environment, and how long scripts run.
 #[cfg(feature = "tools")]
 struct Commands {
+    roots: Arc<deputize_tools::GrantedRoots>,
     processes: Arc<deputize_tools::Processes>,
     env: BTreeMap<OsString, OsString>,
     code: deputize_tools::CodeLimits,
+}
+
+#[cfg(feature = "tools")]
+impl Commands {
+    fn new(
+        cwd: &Path,
+        env: BTreeMap<OsString, OsString>,
+        code: deputize_tools::CodeLimits,
+    ) -> Self {
+        Self {
+            roots: Arc::new(deputize_tools::GrantedRoots::of(cwd)),
+            processes: Arc::new(crate::helper::processes()),
+            env,
+            code,
+        }
+    }
 }
 
 impl std::fmt::Debug for Agent {
@@ -298,6 +315,7 @@ impl Agent {
                 secrets: self.models.secrets.clone(),
                 ..deputize_tools::web::Settings::default()
             });
+            settings.share(Arc::clone(&self.commands.roots));
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.commands.processes));
         }

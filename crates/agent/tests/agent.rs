@@ -83,6 +83,31 @@ async fn it_works_in_its_workspace_and_nowhere_else() {
 }
 
 #[tokio::test]
+async fn a_link_that_takes_the_place_of_its_workspace_leads_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    for (folder, text) in [("work", "mine"), ("other", "theirs")] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+        std::fs::write(dir.path().join(folder).join("f"), text).unwrap();
+    }
+    let swap = json!({"command": "cd .. && mv work away && ln -s other work"});
+    let read = json!({"path": "f"});
+    let calls = [Some(("terminal", swap)), Some(("read_file", read.clone())), None];
+    let mut turns = calls.into_iter().chain([Some(("read_file", read))]);
+    let (agent, _) = builder(&dir.path().join("work"), move |seen| {
+        Some(match turns.next().flatten() {
+            Some(call) => Reply::calls("m", [call]).into(),
+            None => Reply::text("m", seen.results().last().unwrap().text.as_str()).into(),
+        })
+    });
+    let agent = agent.approve(|_| ApprovalAnswer::yes("test")).build().unwrap();
+    let first = agent.run("Look.").await;
+    let next = agent.resume(&first.agent.session(), Some("Once more.")).await.unwrap();
+    for text in [first.text.unwrap(), next.text.unwrap()] {
+        assert!(text.contains("is another one than at the start"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_runs_when_the_program_says_so_and_some_never_do() {
     let dir = tempfile::tempdir().unwrap();
     let echo = || call("terminal", json!({"command": "echo one$((1))"}));

@@ -24,7 +24,7 @@ use deputize_delegate::{DelegationConfig, DelegationOptions, profile_allows, sen
 use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
-use deputize_tools::{MemorySettings, MessageSettings};
+use deputize_tools::{GrantedRoots, MemorySettings, MessageSettings};
 use deputize_web::Settings as WebSettings;
 
 use crate::approve::TerminalApprover;
@@ -173,6 +173,7 @@ pub(crate) struct AssembledProgram {
     /// The parts of prompts that come from the environment.
     pub(crate) found: PromptEnvironment,
     settings: deputize_tools::Settings,
+    roots: Arc<GrantedRoots>,
     pub(crate) skills: SkillLibrary,
     memory: MemorySettings,
     web: WebSettings,
@@ -391,6 +392,7 @@ impl AssembledProgram {
             warnings,
             found,
             settings: tool_settings(from),
+            roots: Arc::new(GrantedRoots::of(&from.cwd)),
             skills: skill_library(from),
             memory: MemorySettings { files: memory_files(from.environment, Secrets::default()) },
             web: web::settings(config, from.environment)?,
@@ -461,6 +463,7 @@ impl AssembledProgram {
     fn insert_tool_settings(&self, settings: &ResourceMap, secrets: &Secrets) {
         let secrets = || secrets.clone();
         settings.get_or_insert_with(|| self.settings.clone());
+        settings.share(Arc::clone(&self.roots));
         settings.get_or_insert_with(|| self.skills.clone());
         settings.get_or_insert_with(|| self.memory.clone().with_secrets(&secrets()));
         settings.get_or_insert_with(|| WebSettings { secrets: secrets(), ..self.web.clone() });

@@ -8,13 +8,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
 use deputize_core::ToolCx;
 use deputize_core::sanitize::{has_inert_mark, restore_marks};
 use rustix::fs::OFlags;
 
+use crate::granted_roots::GrantedRoots;
 use crate::nearest_name;
 use crate::path_error::{FileKindError, PathDenial, PathError, is_escape, special};
 use crate::shown::shown;
@@ -39,7 +40,7 @@ pub(crate) enum Access {
 #[derive(Debug)]
 pub(crate) struct GrantedPath {
     root: PathBuf,
-    dir: Dir,
+    dir: Arc<Dir>,
     rel: PathBuf,
     shown: String,
 }
@@ -127,9 +128,7 @@ impl GrantedPath {
     /// The root that a path lies under by its letters, opened.
     fn asked(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
         let LexicalPath { root, rel, shown } = LexicalPath::of(cx, path, access)?;
-        let dir = Dir::open_ambient_dir(root, ambient_authority()).map_err(|source| {
-            PathError::Io { action: "open the root of", path: shown.clone(), source }
-        })?;
+        let dir = GrantedRoots::in_session(cx).open(root, &shown)?;
         Ok(Self { root: root.clone(), dir, rel, shown })
     }
 
@@ -268,7 +267,7 @@ pub(crate) fn open_beneath(dir: &Dir, rel: &Path) -> io::Result<cap_std::fs::Fil
 ///
 /// The kernel refuses absolute links altogether; those that point into the root are spelled
 /// out here as relative ones and tried again.
-fn canonical(dir: &Dir, root: &Path, rel: &Path) -> io::Result<PathBuf> {
+pub(crate) fn canonical(dir: &Dir, root: &Path, rel: &Path) -> io::Result<PathBuf> {
     let mut rel = rel.to_owned();
     for _ in 0..MAX_LINKS {
         match dir.canonicalize(&rel) {
@@ -308,7 +307,7 @@ fn first_link_spelled_out(dir: &Dir, root: &Path, rel: &Path) -> Option<PathBuf>
 }
 
 /// The path without `.` parts, and `.` for nothing.
-fn tidy(path: &Path) -> PathBuf {
+pub(crate) fn tidy(path: &Path) -> PathBuf {
     let kept: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
     if kept.as_os_str().is_empty() { PathBuf::from(".") } else { kept }
 }

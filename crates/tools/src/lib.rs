@@ -42,6 +42,7 @@ mod fixture;
 #[doc(hidden)]
 pub mod fuzz;
 mod granted_path;
+mod granted_roots;
 mod indent;
 mod list_dir;
 mod matching;
@@ -72,6 +73,7 @@ mod walk;
 mod write_file;
 
 pub use execute_code::find_python;
+pub use granted_roots::GrantedRoots;
 pub use memory::{
     ENTRY_CHARS, MEMORY_BYTES, MEMORY_TOOL, MemoryFileError, MemoryFiles, MemorySettings,
     MemoryTopic,

@@ -21,6 +21,11 @@ pub(crate) enum PathError {
     Loop(String),
     #[error("symlink leads nowhere: {0}")]
     Dangling(String),
+    #[error(
+        "the directory `{0}` is another one than at the start of the session, and it was not touched: \
+         put the first one back, or tell the person to start a new session"
+    )]
+    Replaced(String),
     #[error("not found: {path}{hint}")]
     NotFound { path: String, hint: String },
     #[error(transparent)]

@@ -302,11 +302,7 @@ impl AgentBuilder {
             cwd,
         };
         #[cfg(feature = "tools")]
-        let commands = Commands {
-            processes: Arc::new(crate::helper::processes()),
-            env,
-            code: self.assembly.limits.code.clone(),
-        };
+        let commands = Commands::new(&workspace.cwd, env, self.assembly.limits.code.clone());
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
             mode: self.mode(),

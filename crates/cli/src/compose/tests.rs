@@ -56,6 +56,13 @@ fn told(view: &AgentView) -> Vec<&str> {
 }
 
 #[test]
+fn all_sessions_of_a_program_work_in_the_directory_that_it_was_assembled_in() {
+    let composition = Bench::new().compose(&[]).unwrap();
+    let roots = || composition.tool_settings().get_or_insert_with(GrantedRoots::default);
+    assert!(Arc::ptr_eq(&roots(), &roots()));
+}
+
+#[test]
 fn every_toolset_or_those_that_are_named() {
     let bench = Bench::new();
     let all = bench.top(&[]);

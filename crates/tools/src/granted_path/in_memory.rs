@@ -17,12 +17,10 @@ pub(crate) fn read_in_memory(_cx: &ToolCx, _path: &str) -> Option<(GrantedPath, 
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::fs::File;
     use std::io::IoSliceMut;
     use std::os::fd::AsFd;
     use std::path::Component;
 
-    use cap_std::fs::Dir;
     use rustix::fs::{
         AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx,
     };
@@ -30,10 +28,12 @@ mod linux {
 
     use super::{GrantedPath, MOST_BYTES, ToolCx};
     use crate::granted_path::{Access, LexicalPath};
+    use crate::granted_roots::GrantedRoots;
 
     /// Returns the place and the content of a regular file that is in memory. `None` if reading it
     /// may wait (for a disk, a network, another program), if there is a link on the way, if it is
-    /// long, or if it cannot be read. A caller that may wait then reads it or reports the fault.
+    /// long, or if it cannot be read, and for the first path of a root. A caller that may wait then
+    /// reads it or reports the fault.
     pub(crate) fn read_in_memory(cx: &ToolCx, path: &str) -> Option<(GrantedPath, Vec<u8>)> {
         let LexicalPath { root, rel, shown } = LexicalPath::of(cx, path, Access::Read).ok()?;
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -41,19 +41,29 @@ mod linux {
             return None;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = openat2(CWD, root, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+        let now = openat2(CWD, root, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+        let dir = GrantedRoots::in_session(cx).opened(root)?;
+        if identity(&now)? != identity(&dir)? {
+            return None;
+        }
         let beneath = ResolveFlags::CACHED
             | ResolveFlags::BENEATH
             | ResolveFlags::NO_SYMLINKS
             | ResolveFlags::NO_MAGICLINKS;
-        let open = |flags| openat2(&dir, &rel, flags | OFlags::CLOEXEC, Mode::empty(), beneath);
+        let open = |flags| openat2(&*dir, &rel, flags | OFlags::CLOEXEC, Mode::empty(), beneath);
         // Looked at before it is opened too, because opening a device can already do something.
         length(&open(OFlags::PATH).ok()?)?;
         let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
         let content = content(&file, length(&file)?)?;
         let root = root.clone();
-        let dir = Dir::from_std_file(File::from(dir));
         Some((GrantedPath { root, dir, rel, shown }, content))
+    }
+
+    /// What makes a directory another one than another.
+    fn identity(dir: impl AsFd) -> Option<(u32, u32, u64)> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let meta = statx(dir, "", flags, StatxFlags::INO).ok()?;
+        Some((meta.stx_dev_major, meta.stx_dev_minor, meta.stx_ino))
     }
 
     /// The length of a regular file that is not long.
@@ -91,6 +101,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::ToolFixture;
+    use crate::granted_path::Access;
 
     fn content(bench: &ToolFixture, path: &str) -> Option<Vec<u8>> {
         read_in_memory(&bench.cx, path).map(|(_, content)| content)
@@ -101,6 +112,8 @@ mod tests {
         let bench = ToolFixture::new();
         let longest = vec![b'x'; usize::try_from(MOST_BYTES).unwrap()];
         bench.put("a/f", "text").put("empty", "").put("longest", &longest);
+        assert_eq!(content(&bench, "a/f"), None, "the root is not open yet");
+        assert!(GrantedPath::existing(&bench.cx, ".", Access::Read).is_ok());
         let file = File::open(bench.path("a/f")).unwrap();
         let mut byte = [0];
         let piece = &mut [IoSliceMut::new(&mut byte)];
@@ -123,6 +136,7 @@ mod tests {
         let long = vec![b'x'; usize::try_from(MOST_BYTES).unwrap() + 1];
         bench.put("a/f", "text").put("long", long).fifo("fifo").put("../outside/f", "text");
         bench.link("a/f", "link").link("a", "dir").link("../outside/f", "out");
+        assert!(GrantedPath::existing(&bench.cx, ".", Access::Read).is_ok());
         let outside = bench.path("../outside/f").to_string_lossy().into_owned();
         let paths = [
             "long",
