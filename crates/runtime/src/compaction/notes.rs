@@ -95,9 +95,11 @@ impl WorkRecord {
             .filter(|(_, lines)| !lines.is_empty())
             .map(|(title, lines)| RecordList::new(title, lines))
             .collect();
-        while lists.iter().map(RecordList::bytes).sum::<usize>() as u64 > room
-            && lists.iter_mut().max_by_key(|list| list.bytes()).is_some_and(RecordList::drop_line)
-        {
+        while lists.iter().map(RecordList::bytes).sum::<usize>() as u64 > room {
+            let longest = lists.iter_mut().max_by_key(|list| list.bytes());
+            if !longest.is_some_and(RecordList::drop_line) {
+                break;
+            }
         }
         if lists.is_empty() {
             return "Nothing: no file, command, process or child.".to_owned();
