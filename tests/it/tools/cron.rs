@@ -327,6 +327,23 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_damaged_history_holds_its_job_and_the_list_says_so() {
+    let lab = Lab::new();
+    for name in ["held", "other"] {
+        add(&lab, name, &["-t", "file"]).await;
+    }
+    fs::create_dir_all(lab.path("home/cron/history")).unwrap();
+    fs::write(lab.path("home/cron/history/held.json"), "{").unwrap();
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    let warning = "cron/history/held.json` is not a valid history of runs, so its job is held: \
+        delete the file to let the job run again";
+    assert!(listed.err.contains(warning), "{}", listed.err);
+    let row = |name: &str| listed.out.lines().find(|row| row.starts_with(name)).unwrap();
+    assert!(row("held").contains(" held ") && row("held").contains(" unknown "), "{}", listed.out);
+    assert!(row("other").contains(" never "), "{}", listed.out);
+}
+
+#[tokio::test]
 async fn an_edited_job_is_checked_as_an_added_one_is() {
     let lab = Lab::new();
     add(&lab, "a", &["-t", "file"]).await;

@@ -76,7 +76,7 @@ pub(crate) fn cron(
 
 fn store_error(error: JobStoreError) -> CliError {
     match error {
-        JobStoreError::Io { .. } => CliError::failed(error),
+        JobStoreError::Io { .. } | JobStoreError::History(_) => CliError::failed(error),
         JobStoreError::Taken(name) => {
             let edit = format_command("cron edit");
             let hint = format!("change it with `{edit} {name}`, or choose another name");
@@ -152,7 +152,11 @@ fn add(
     check(links, around, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
     let table = JobTable::new(store, around);
-    print(&format!("added: {}, next at {}\n", job.name, table.next(&job, &JobHistory::default())))?;
+    print(&format!(
+        "added: {}, next at {}\n",
+        job.name,
+        table.next(&job, Some(&JobHistory::default()))
+    ))?;
     hint_of_daemon(store);
     Ok(())
 }
@@ -239,24 +243,29 @@ impl<'a> JobTable<'a> {
 
     fn list(&self, as_json: bool) -> Result<(), CliError> {
         let listing = self.store.list().map_err(store_error)?;
-        for fault in listing.faults {
-            tell(&format!("warning: {}", CliError::failed(fault).chain()));
-        }
-        let mut rows = Vec::new();
-        for job in listing.jobs {
-            let history = self.store.history(&job.name).map_err(store_error)?;
-            rows.push((job, history));
-        }
+        let warn =
+            |fault: JobStoreError| tell(&format!("warning: {}", CliError::failed(fault).chain()));
+        listing.faults.into_iter().for_each(warn);
+        let rows: Vec<(Job, Option<JobHistory>)> = listing
+            .jobs
+            .into_iter()
+            .map(|job| {
+                let history = self.store.history(&job.name).map_err(warn).ok();
+                (job, history)
+            })
+            .collect();
         if as_json {
-            let rows: Vec<Value> = rows.iter().map(|(job, it)| self.json(job, it)).collect();
-            return print(&format!("{:#}\n", json!(rows)));
+            let rows: Value = rows.iter().map(|(job, it)| self.json(job, it.as_ref())).collect();
+            return print(&format!("{rows:#}\n"));
         }
-        let row = |(job, history): &(Job, JobHistory)| {
-            let last = history.last.as_ref().map_or("never", |last| last.status.as_str());
+        let row = |(job, history): &(Job, Option<JobHistory>)| {
+            let last = history.as_ref().map_or("unknown", |history| {
+                history.last.as_ref().map_or("never", |last| last.status.as_str())
+            });
             [
                 job.name.to_string(),
                 for_terminal_line(&job.schedule.to_string(), PROMPT_CHARS),
-                self.next(job, history),
+                self.next(job, history.as_ref()),
                 last.to_owned(),
                 for_terminal_line(&job.prompt, PROMPT_CHARS),
             ]
@@ -275,12 +284,12 @@ impl<'a> JobTable<'a> {
         let job = self.store.get(name).map_err(store_error)?;
         let history = self.store.history(name).map_err(store_error)?;
         if as_json {
-            return print(&format!("{:#}\n", self.json(&job, &history)));
+            return print(&format!("{:#}\n", self.json(&job, Some(&history))));
         }
         let mut lines = vec![
             format!("job        {name}"),
             format!("schedule   {}", job.schedule),
-            format!("next       {}", self.next(&job, &history)),
+            format!("next       {}", self.next(&job, Some(&history))),
             format!("toolsets   {}", job.toolsets.join(", ")),
         ];
         if let Some(tools) = &job.tools {
@@ -304,12 +313,17 @@ impl<'a> JobTable<'a> {
         print(&for_terminal(&format!("{}\n\n{}\n", lines.join("\n"), job.prompt.trim_end())))
     }
 
-    fn json(&self, job: &Job, history: &JobHistory) -> Value {
-        let next = next_time(job, history, self.now, &self.zone).map(|next| next.to_string());
-        json!({"job": job, "next": next, "runs": history.runs, "last": history.last})
+    /// Returns a job without its history if that cannot be read.
+    fn json(&self, job: &Job, history: Option<&JobHistory>) -> Value {
+        let next = history.and_then(|it| next_time(job, it, self.now, &self.zone));
+        json!({
+            "job": job, "next": next.map(|next| next.to_string()),
+            "runs": history.map(|it| it.runs), "last": history.and_then(|it| it.last.as_ref()),
+        })
     }
 
-    fn next(&self, job: &Job, history: &JobHistory) -> String {
+    fn next(&self, job: &Job, history: Option<&JobHistory>) -> String {
+        let Some(history) = history else { return "held".to_owned() };
         match next_time(job, history, self.now, &self.zone) {
             _ if job.paused => "paused".to_owned(),
             None => "none".to_owned(),
