@@ -16,7 +16,7 @@ use crate::command::{
     acp, agents, config, cron, doctor, mcp, mcp_serve, memory, new, pause, plugin, profiles,
     prompt, run, sessions, skills, tools,
 };
-use crate::compose::{LinkedTools, toolset_names};
+use crate::compose::{LinkedTools, toolset_names, toolset_of};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
 use crate::invocation::{format_command, remember_config};
@@ -166,7 +166,7 @@ impl Cli {
 
     /// Returns the environment of the program, with its extensions.
     fn around(&self) -> Result<ProcessEnv, CliError> {
-        ProcessEnv::of_process(toolset_names(), self.own.clone())
+        ProcessEnv::of_process(toolset_names(), toolset_of, self.own.clone())
     }
 
     fn command(&self, arguments: &Arguments) -> Result<u8, CliError> {

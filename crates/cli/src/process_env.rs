@@ -12,7 +12,6 @@ use deputize_runtime::SessionDir;
 
 use crate::approve::can_ask;
 use crate::args::Settings;
-use crate::compose::toolset_of;
 use crate::config::{FlagValue, LoadedConfig, Sources, load};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
@@ -27,6 +26,8 @@ pub(crate) struct ProcessEnv {
     pub(crate) os_env: BTreeMap<OsString, OsString>,
     /// The names of the program's toolsets.
     pub(crate) toolsets: BTreeSet<String>,
+    /// Returns the toolset of a tool, if the program knows its tools.
+    pub(crate) toolset_of: Option<fn(&str) -> Option<String>>,
     cwd: PathBuf,
     pub(crate) terminals: Terminals,
     /// Extensions of this program.
@@ -74,6 +75,7 @@ impl ProcessEnv {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads them")]
     pub(crate) fn of_process(
         toolsets: BTreeSet<String>,
+        toolset_of: fn(&str) -> Option<String>,
         own: Extensions,
     ) -> Result<Self, CliError> {
         let os_env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
@@ -85,6 +87,7 @@ impl ProcessEnv {
             cwd: std::env::current_dir().map_err(DirectoryError::Cwd).map_err(CliError::usage)?,
             os_env,
             toolsets,
+            toolset_of: Some(toolset_of),
             own,
             terminals: Terminals {
                 stdin: io::stdin().is_terminal(),
@@ -106,6 +109,7 @@ impl ProcessEnv {
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             os_env: BTreeMap::new(),
             toolsets: BTreeSet::new(),
+            toolset_of: None,
             cwd: PathBuf::from("/"),
             terminals: Terminals::default(),
             own: Extensions::default(),
@@ -195,7 +199,7 @@ impl ProcessEnv {
             project_files: settings.project_files,
             flags,
             toolsets: self.toolsets.clone(),
-            toolset_of: Some(toolset_of),
+            toolset_of: self.toolset_of,
         })
     }
 

@@ -141,7 +141,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
         merged.overlay(layer);
     }
     rules::check(&merged, &mut found);
-    toolsets::check(&merged, sources, &mut found);
+    toolsets::check(&merged, &sources.toolsets, sources.toolset_of, &mut found);
     clamp::apply(&mut merged, &mut found.warnings);
     let config = match serde_json::from_value(merged.to_json()) {
         Ok(config) if found.errors.is_empty() => config,

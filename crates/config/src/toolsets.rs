@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use deputize_core::ToolsetName;
 
 use super::findings::Findings;
-use super::load::Sources;
 use super::place::{listed, nearest, shown};
 use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
@@ -28,10 +27,17 @@ const INCLUDES: &str = "includes";
 const KEYS: [&[&str]; 3] =
     [&["toolsets"], &["delegation", "default_toolsets"], &["delegation", "toolset_ceiling"]];
 
+/// Returns the toolset of a tool.
+pub(super) type ToolsetOfTool = fn(&str) -> Option<String>;
+
 /// Finds names of toolsets that the program does not have. Without any it is not known which it
 /// has, and every name passes.
-pub(super) fn check(config: &PlacedValue, sources: &Sources, found: &mut Findings) {
-    let known = &sources.toolsets;
+pub(super) fn check(
+    config: &PlacedValue,
+    known: &BTreeSet<String>,
+    of_tool: Option<ToolsetOfTool>,
+    found: &mut Findings,
+) {
     check_composites(config, known, found);
     // What plugins bring is known when they were found; their names are checked then.
     let brought = config.entry("plugins").is_some_and(|it| !it.node.items().is_empty());
@@ -82,7 +88,7 @@ pub(super) fn check(config: &PlacedValue, sources: &Sources, found: &mut Finding
                 );
                 found.warn(&item.place, message);
             } else {
-                found.error(&item.place, format!("`{key}`: {}", unknown(name, known, sources)));
+                found.error(&item.place, format!("`{key}`: {}", unknown(name, known, of_tool)));
             }
         }
     }
@@ -142,12 +148,12 @@ fn circle(config: &PlacedValue, start: &str) -> Option<Vec<String>> {
     None
 }
 
-fn unknown(name: &str, known: &BTreeSet<String>, sources: &Sources) -> String {
+fn unknown(name: &str, known: &BTreeSet<String>, of_tool: Option<ToolsetOfTool>) -> String {
     if name.is_empty() {
         return "the name of a toolset is empty".to_owned();
     }
     let known = || known.iter().map(String::as_str);
-    let hint = if let Some(set) = sources.toolset_of.and_then(|toolset_of| toolset_of(name)) {
+    let hint = if let Some(set) = of_tool.and_then(|of_tool| of_tool(name)) {
         format!("that is a tool of the toolset `{set}`")
     } else if let Some(near) = nearest(name, known()) {
         format!("did you mean `{near}`?")

@@ -15,8 +15,6 @@ use deputize_core::todo::TodoItem;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
 
-use crate::orphan::PROGRAM_ENDED;
-
 mod model_use;
 mod text_log;
 
@@ -24,6 +22,9 @@ pub(crate) use model_use::PendingRequest;
 
 use model_use::{CompactionGain, ModelUse};
 use text_log::TextLog;
+
+/// The error of a call whose end was not observed.
+pub(crate) const PROGRAM_ENDED: &str = "the program ended while it ran";
 
 /// Bytes of a call's arguments that are kept after its end.
 const MOST_ARGUMENTS: usize = 2048;

@@ -15,16 +15,13 @@ use deputize_core::{
 };
 
 use crate::agent_context::AgentContext;
-use crate::agent_state::{AgentState, StartedCall};
+use crate::agent_state::{AgentState, PROGRAM_ENDED, StartedCall};
 use crate::agent_tree::Spending;
 use crate::child_end::{notify_of_end, session_path, signal_above};
 use crate::outcome::{host_fault, outcome_of};
 use crate::process_journal::lost_process;
 use crate::session_inner::SessionInner;
 use crate::stored_agent::StoredAgent;
-
-/// The error of a call whose end was not observed.
-pub(crate) const PROGRAM_ENDED: &str = "the program ended while it ran";
 
 /// Limit on a goal that identifies a child, in characters.
 const GOAL_CHARS: usize = 80;

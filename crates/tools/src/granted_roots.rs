@@ -10,7 +10,7 @@ use deputize_core::{Resource, ToolCx};
 use parking_lot::Mutex;
 use rustix::fs::{fstat, stat};
 
-use crate::granted_path::{canonical, tidy};
+use crate::canonical_path::{canonical, tidy};
 use crate::path_error::PathError;
 use crate::shown::shown;
 

@@ -28,6 +28,7 @@ mod apply_patch;
 mod atomic_write;
 mod background;
 mod blocking;
+mod canonical_path;
 mod clarify;
 #[cfg(feature = "cron")]
 mod cronjob;

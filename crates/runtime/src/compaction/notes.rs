@@ -407,7 +407,7 @@ mod tests {
         let calls = ended(None, vec![read]);
         assert_eq!(calls[0].status, CallStatus::Error);
         assert!(calls[0].call.arguments.len() <= 2_048);
-        let lost = ended(Some(crate::orphan::PROGRAM_ENDED), Vec::new());
+        let lost = ended(Some(crate::agent_state::PROGRAM_ENDED), Vec::new());
         assert_eq!(lost[0].status, CallStatus::Cancelled, "what it did is not known");
         assert_eq!(ended(None, vec![ToolEffect::FileRemoved { path: "/w/a".into() }]), []);
     }
