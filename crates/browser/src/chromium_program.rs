@@ -19,9 +19,12 @@ const START: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2";
 
 /// Parts of Chromium that send something without a page, keep what is not asked for, or go around
 /// the proxy.
-const FEATURES_OFF: &str = "AutofillServerCommunication,BackForwardCache,CertificateTransparency\
-    ComponentUpdater,DnsOverHttps,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,InterestFeedV2,\
-    MediaRouter,OptimizationHints,Prerender2,Translate";
+const FEATURES_OFF: &str = "AimEnabled,AimServerEligibilityEnabled,AutofillServerCommunication,\
+    BackForwardCache,CertificateTransparencyComponentUpdater,DnsOverHttps,\
+    HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,InterestFeedV2,MediaRouter,OptimizationHints,\
+    PreconnectToSearch,Prerender2,Translate";
+/// Where Chromium asks who is signed in: a host that the proxy never connects to.
+const ACCOUNTS: &str = "--gaia-url=https://update.googleapis.com/";
 
 /// Chromium on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +114,7 @@ fn arguments(profile: &Path, proxy: u16) -> Vec<OsString> {
     let fixed = [
         "--headless",
         "--remote-debugging-pipe",
+        ACCOUNTS,
         // Everything goes through the proxy, addresses of this machine too, and no name is resolved
         // by the browser.
         "--proxy-bypass-list=<-loopback>",

@@ -28,7 +28,7 @@ fn site(request: &HttpRequest) -> MockAnswer {
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     match path {
         "/tickets" => html(
-            "<title>Tickets</title><h1>Buy a ticket</h1><form action=/bought>\
+            "<title>Tickets</title><h1>Buy a ticket</h1><form aria-label=Order action=/bought>\
              <label>Name <input name=name></label> <label>Class <select name=class>\
              <option>Second<option>First</select></label> <button>Buy</button></form>",
         ),
@@ -476,7 +476,11 @@ async fn without_a_browser_the_tools_are_not_sent() {
         RunningProgram::start(lab.deputize(&args)).end().await.with_code(0).out
     };
     let off = list(&[]).await;
-    assert!(!off.contains("browser"), "{off}");
+    let row = off.lines().find(|line| line.starts_with("browser_open ")).unwrap();
+    assert!(row.contains("no: the browser is off; the user can turn it on (browser.enabled)"));
+    let sent = lab.deputize(&["prompt", "--json", "-m", "offline", "Look."]);
+    let sent = RunningProgram::start(sent).end().await.with_code(0).out;
+    assert!(sent.contains("read_file") && !sent.contains("browser_"), "{sent}");
     let named = ["toolsets", "list", "--set", "toolsets=[browser]"];
     let named = RunningProgram::start(lab.deputize(&named)).end().await.with_code(0);
     assert!(named.err.contains("toolset `browser` is off: set `browser.enabled`"), "{}", named.err);

@@ -67,7 +67,7 @@ pub(super) fn kept_files(around: &ProcessEnv) -> Vec<Check> {
             ),
             Err(error) => CliError::failed(error).chain(),
         };
-        checks.push(Check::less("memory", found));
+        checks.push(Check::less("memory files", found));
     }
     checks
 }
