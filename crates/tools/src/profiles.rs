@@ -32,7 +32,7 @@ const ALIASES: ToolAliases = ToolAliases {
 /// its places.
 ///
 /// ```
-/// let profiles = deputize_tools::bundled_profiles().list().into_profiles();
+/// let (profiles, _faulty) = deputize_tools::bundled_profiles().list().into_profiles();
 /// let names: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
 /// assert_eq!(names, ["explore", "review", "work"]);
 /// ```
