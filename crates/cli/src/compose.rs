@@ -20,7 +20,7 @@ use deputize_core::{
     Catalog, CatalogEntry, CatalogError, Clock, ResourceMap, ToolName, ToolsetName,
 };
 use deputize_cron::JobSettings;
-use deputize_delegate::{DelegationConfig, DelegationOptions, profile_allows, send_order};
+use deputize_delegate::{DelegationConfig, profile_allows, send_order};
 use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
@@ -28,7 +28,7 @@ use deputize_tools::{GrantedRoots, MemorySettings, MessageSettings};
 use deputize_web::Settings as WebSettings;
 
 use crate::approve::TerminalApprover;
-use crate::config::{BROWSER_TOOLSET, Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
+use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::task::attachment::message;
@@ -52,7 +52,8 @@ mod web;
 
 pub(crate) use delegation::approvals;
 pub(crate) use jobs::job_store;
-pub(crate) use linked_tools::LinkedTools;
+use linked_tools::linked;
+pub(crate) use linked_tools::{LinkedTools, linked_catalog, toolset_names, toolset_of, turned_off};
 pub(crate) use model::{
     ModelSelection, ModelUse, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };
@@ -210,56 +211,11 @@ fn did_you_mean(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
-/// Returns the names of the program's toolsets.
-pub(crate) fn toolset_names() -> BTreeSet<String> {
-    let mut names = Catalog::linked_toolsets();
-    names.insert(deputize_delegate::TOOLSET);
-    names.iter().map(ToString::to_string).collect()
-}
-
-/// Returns the toolset of one of the program's tools.
-pub(crate) fn toolset_of(tool: &str) -> Option<String> {
-    let catalog = linked_catalog(&LinkedTools::new(Vec::new()));
-    catalog.get(tool).map(|entry| entry.toolset.to_string())
-}
-
 /// Returns what comes before each child's own prompt.
 fn child_base(config: &Config, found: &PromptEnvironment) -> Result<Vec<Arc<str>>, FillError> {
     let schemas = config.delegation.options.tool_schemas;
     let context_files = config.delegation.context_files;
     found.prompt.child_prompt(&config.system_prompt, schemas, context_files)
-}
-
-/// Returns the tools of the linked crates and the delegation tools, whatever is configured. The
-/// calls of any session are described by them. Tools of plugins and servers are not included.
-pub(crate) fn linked_catalog(links: &LinkedTools) -> Catalog {
-    // Crates that do not fit together are told of where their tools are needed.
-    let mut catalog = links.catalog().unwrap_or_default();
-    let delegation = DelegationConfig {
-        options: DelegationOptions { background: true, ..DelegationOptions::default() },
-        ..DelegationConfig::default()
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let _taken = add_delegation_tools(&mut catalog, &delegation, &clock);
-    catalog
-}
-
-/// Returns the tools of the linked crates that the configuration does not turn off.
-fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
-    let catalog = from.links.catalog().map_err(CliError::usage)?;
-    Ok(catalog.filtered(|entry| !is_off(from.config, entry)))
-}
-
-/// Returns the other tools of the linked crates, which are only listed.
-pub(crate) fn turned_off(links: &LinkedTools, config: &Config) -> Catalog {
-    if cfg!(not(feature = "browser")) {
-        return Catalog::default();
-    }
-    links.catalog().unwrap_or_default().filtered(|entry| is_off(config, entry))
-}
-
-fn is_off(config: &Config, entry: &CatalogEntry) -> bool {
-    !config.browser.enabled && entry.toolset.as_str() == BROWSER_TOOLSET
 }
 
 /// Returns the tools without those of plugins, whose names must not collide with them.

@@ -1,9 +1,17 @@
 //! The tools of the crates that the program is linked with.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use deputize_core::{Catalog, CatalogError, ToolCrate};
+use deputize_agent::add_delegation_tools;
+use deputize_core::{Catalog, CatalogEntry, CatalogError, Clock, ToolCrate};
+use deputize_delegate::{DelegationConfig, DelegationOptions};
+use deputize_runtime::SystemClock;
 use tokio::runtime::Runtime;
+
+use super::AssemblyInput;
+use crate::config::{BROWSER_TOOLSET, Config};
+use crate::exit::CliError;
 
 /// The tools of the linked crates. They are made once, when they are first needed. Clones share them.
 #[derive(Debug, Clone)]
@@ -34,4 +42,49 @@ impl LinkedTools {
         let own = self.clone();
         runtime.spawn(async move { drop(own.catalog()) });
     }
+}
+
+/// Returns the names of the program's toolsets.
+pub(crate) fn toolset_names() -> BTreeSet<String> {
+    let mut names = Catalog::linked_toolsets();
+    names.insert(deputize_delegate::TOOLSET);
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// Returns the toolset of one of the program's tools.
+pub(crate) fn toolset_of(tool: &str) -> Option<String> {
+    let catalog = linked_catalog(&LinkedTools::new(Vec::new()));
+    catalog.get(tool).map(|entry| entry.toolset.to_string())
+}
+
+/// Returns the tools of the linked crates and the delegation tools, whatever is configured. The
+/// calls of any session are described by them. Tools of plugins and servers are not included.
+pub(crate) fn linked_catalog(links: &LinkedTools) -> Catalog {
+    // Crates that do not fit together are told of where their tools are needed.
+    let mut catalog = links.catalog().unwrap_or_default();
+    let delegation = DelegationConfig {
+        options: DelegationOptions { background: true, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let _taken = add_delegation_tools(&mut catalog, &delegation, &clock);
+    catalog
+}
+
+/// Returns the tools of the linked crates that the configuration does not turn off.
+pub(super) fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
+    let catalog = from.links.catalog().map_err(CliError::usage)?;
+    Ok(catalog.filtered(|entry| !is_off(from.config, entry)))
+}
+
+/// Returns the other tools of the linked crates, which are only listed.
+pub(crate) fn turned_off(links: &LinkedTools, config: &Config) -> Catalog {
+    if cfg!(not(feature = "browser")) {
+        return Catalog::default();
+    }
+    links.catalog().unwrap_or_default().filtered(|entry| is_off(config, entry))
+}
+
+fn is_off(config: &Config, entry: &CatalogEntry) -> bool {
+    !config.browser.enabled && entry.toolset.as_str() == BROWSER_TOOLSET
 }

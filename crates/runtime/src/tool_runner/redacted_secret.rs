@@ -22,7 +22,7 @@ pub(super) fn refuse_mark(
     let text = format!(
         "nothing ran: {mark} in the arguments stands in place of a secret, which models are not \
          shown: a file or a command would get this text itself. In a file, change only the lines \
-         around it with edit_file; or let the person do it."
+         around it; or let the person do it."
     );
     Some(FinishedCall::own(CallStatus::Error, text))
 }

@@ -96,7 +96,7 @@ async fn the_mark_of_a_secret_is_searched_for_and_written_nowhere() {
     let told: Vec<_> = told.split("\n\n").take(2).collect();
     let refused = "act [error] error: nothing ran: [redacted:KEY] in the arguments stands in place \
                    of a secret, which models are not shown: a file or a command would get this \
-                   text itself. In a file, change only the lines around it with edit_file; or let \
+                   text itself. In a file, change only the lines around it; or let \
                    the person do it.";
     assert_eq!(told, [refused, refused]);
 }
