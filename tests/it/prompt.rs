@@ -265,16 +265,40 @@ async fn siblings_share_their_tools_and_all_of_their_system_text_but_their_own()
     assert!(!one.text().contains("delegate_task\""), "a leaf cannot hand on");
 }
 
+/// The most that system text and tools may take in a request, in bytes.
+const MOST_BYTES: usize = 12 * 1024;
+
 #[tokio::test]
-async fn the_first_request_is_small() {
+async fn system_text_and_all_usable_tools_are_small() {
+    require!(program("python3"));
+    require!(program("chromium"));
     let lab = Lab::new();
-    let server = model(family).await;
-    let system = prompt(&lab, &server, &["--system"]).await;
-    let request: Value = serde_json::from_str(&prompt(&lab, &server, &["--json"]).await).unwrap();
-    let tools = request["tools"].to_string();
-    let bytes = system.len() + tools.len();
-    println!("system {} bytes, tools {} bytes", system.len(), tools.len());
-    assert!(bytes < 12_000, "system text and tools take {bytes} bytes");
+    // All toolsets are usable: a person is there too.
+    let config = json!({
+        "browser": {"enabled": true},
+        "messaging": {"targets": {"log": {"file": lab.path("log.txt")}}},
+        "search": {"backend": "searxng", "base_url": "http://127.0.0.1:9"},
+    });
+    std::fs::create_dir_all(lab.path("home")).unwrap();
+    std::fs::write(lab.path("home/config.yaml"), config.to_string()).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
+    let (_person, running) = lab.on_terminal(&server, &["Go"]);
+    running.end().await.with_code(0);
+
+    let request = server.requests()[0].json();
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    let system = redacted(system, &lab.work("")).len();
+    let tools = request["tools"].as_array().unwrap();
+    let size = |tool: &Value| {
+        let name = tool["function"]["name"].as_str().unwrap().to_owned();
+        (name, tool.to_string().len())
+    };
+    let rows: Vec<(String, usize)> = tools.iter().map(size).collect();
+    let bytes = system + request["tools"].to_string().len();
+    let mut table = format!("{bytes:6} in all\n{system:6} system text\n");
+    table.extend(rows.iter().map(|(name, size)| format!("{size:6} {name}\n")));
+    insta::assert_snapshot!("sizes", table);
+    assert!(bytes < MOST_BYTES, "system text and tools take {bytes} bytes");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deputize_core::prompt::FillError;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{Catalog, CatalogEntry, Clock, ResourceMap, ToolName};
-use deputize_delegate::ToolSchemas;
+use deputize_delegate::{DelegationConfig, ToolFlavor, ToolSchemas};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, Platform, ProjectFile};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -40,16 +40,14 @@ pub struct PromptSources {
 }
 
 /// The settings of a top agent's base prompt.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PromptSettings<'a> {
     /// The program's own text.
     pub system_text: &'a str,
-    /// Whether parent and children share one system text.
-    pub schemas: ToolSchemas,
+    /// How the agent delegates.
+    pub delegation: &'a DelegationConfig,
     /// The agent's tools.
     pub tools: &'a [ToolName],
-    /// The tool by which the agent delegates, if it has one.
-    pub delegation_tool: Option<ToolName>,
     /// Who reads the answer, if that is known.
     pub platform: Option<Platform>,
 }
@@ -102,18 +100,19 @@ impl PromptSources {
         let directory = Directory { path: &self.cwd, git: self.git };
         let environment = Environment { os: &self.os, directory: Some(directory) };
         let guidance = self.guidance.iter().filter(|it| settings.tools.contains(&it.tool));
+        let schemas = settings.delegation.options.tool_schemas;
         let parts = BaseParts {
             identity: self.identity.as_deref(),
             system_text: Some(settings.system_text),
-            delegation_tool: settings.delegation_tool,
+            delegation_tool: delegation_tool(&settings),
             guidance: guidance.map(|it| &*it.text).collect(),
             project: self.project_files(),
             platform: settings.platform,
             ..BaseParts::new(&self.date, environment)
         };
-        let mut prompt = BasePrompt::build(&parts, settings.schemas)?;
+        let mut prompt = BasePrompt::build(&parts, schemas)?;
         if let Some(memory) = &self.memory {
-            prompt.add_memory(memory, settings.schemas);
+            prompt.add_memory(memory, schemas);
         }
         Ok(prompt)
     }
@@ -150,4 +149,12 @@ pub fn local_date(clock: &dyn Clock, zone: TimeZone) -> String {
     let now = now.and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone);
     now.strftime("%Y-%m-%d").to_string()
+}
+
+/// Returns the tool whose use the prompt explains: only that of one text, for the other one's
+/// description says it.
+fn delegation_tool(settings: &PromptSettings<'_>) -> Option<ToolName> {
+    let tool = settings.delegation.tool();
+    let explained = settings.delegation.options.tool_name == ToolFlavor::Task;
+    (explained && settings.tools.contains(&tool)).then_some(tool)
 }

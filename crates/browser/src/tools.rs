@@ -112,8 +112,8 @@ impl TypedTool for BrowserOpen {
     type Args = OpenArgs;
 
     fn spec() -> ToolSpec {
-        let description = "Open a page in your browser, which runs its scripts. Returns its text, with \
-            a [number] before each element that you can use.";
+        let description = "Open a page in your browser, with its scripts. Returns its text, with a \
+            [number] before each element to use.";
         let decl = spec_of::<OpenArgs>("browser_open", description);
         looking(decl, "A page", json!({"url": "https://example.org/"}))
             .about(ToolKind::Fetch, "url")
@@ -182,7 +182,7 @@ impl TypedTool for BrowserType {
     type Args = TypeArgs;
 
     fn spec() -> ToolSpec {
-        let description = "Replace the text of a field of your page, or choose an entry of a list.";
+        let description = "Fill a field of your page, or choose from a list.";
         let decl = spec_of::<TypeArgs>("browser_type", description);
         let arguments = json!({"element": 3, "text": "kites", "submit": true});
         let spec = acting(decl, "A search", arguments);
@@ -207,7 +207,7 @@ impl TypedTool for BrowserClose {
     type Args = CloseArgs;
 
     fn spec() -> ToolSpec {
-        let decl = spec_of::<CloseArgs>("browser_close", "End your browser and all it keeps.");
+        let decl = spec_of::<CloseArgs>("browser_close", "End your browser.");
         looking(decl, "The browser", json!({}))
     }
 

@@ -235,17 +235,14 @@ fn top_prompt(
     tools: &[ToolName],
     delegation: &DelegationConfig,
 ) -> Result<BasePrompt, FillError> {
-    let schemas = delegation.options.tool_schemas;
-    let tool = delegation.tool();
     let mut base = found.prompt.top_prompt(PromptSettings {
         system_text: &config.system_prompt,
-        schemas,
+        delegation,
         tools,
-        delegation_tool: tools.contains(&tool).then_some(tool),
         platform: Some(found.platform()),
     })?;
     if let Some(profile) = &found.profile {
-        base.add_profile(profile, schemas)?;
+        base.add_profile(profile, delegation.options.tool_schemas)?;
     }
     Ok(base)
 }

@@ -88,7 +88,7 @@ impl Schema {
 
     /// Returns the schema of a type's arguments, without keywords that providers reject or that
     /// only cost tokens: `$schema`, `title`, number formats, defaults that absence means anyway
-    /// (null, `false`, 0), and what serde refuses by itself (negative values of unsigned
+    /// (null, `false`, 0, an empty list), and what serde refuses by itself (negative values of unsigned
     /// fields, unknown fields).
     ///
     /// # Errors
@@ -201,10 +201,14 @@ fn strip_keywords(map: &mut serde_json::Map<String, Value>) {
     map.retain(|keyword, value| match keyword.as_str() {
         "$schema" | "title" | "format" => false,
         "minimum" => !(is_unsigned && value.as_u64() == Some(0)),
-        "default" => !(value.is_null() || *value == false || *value == 0),
+        "default" => !(value.is_null() || *value == false || *value == 0 || is_empty_list(value)),
         "additionalProperties" => *value != false,
         _ => true,
     });
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// `["string","null"]` becomes `"string"`, and so for enums and alternatives: an optional argument

@@ -11,18 +11,17 @@ use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
 use crate::parent_view::ParentView;
 use crate::profiles::profile_list;
-use crate::toolset::{EXECUTE_CODE, is_never, nests, offered};
+use crate::toolset::{EXECUTE_CODE, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
-const LIFETIME: &str =
-    "The call returns when its children have ended. Interrupting the turn ends them too.";
+const LIFETIME: &str = "The call returns when they have ended; an interrupt of the turn ends them.";
 /// A child's own means, with and without commands.
 const OWN: &str = "a conversation and a terminal session of its own";
 const OWN_WITHOUT_COMMANDS: &str = "a conversation of its own";
 /// Tools that children lack without approvals. The same words at every depth, so that orchestrators
 /// send exactly their parent's tools.
-const CANNOT: &str = "Children cannot run commands or use other tools that need approval.";
+const CANNOT: &str = "run commands, use tools that need approval or ";
 const SEEN: &str = "`summary` is the child's claim; `receipts` and `tool_trace` are what was seen.";
 /// The same of children that are another program.
 const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which is another \
@@ -30,11 +29,13 @@ const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which
 const TASK_DESCRIPTION: &str = include_str!("../prompts/task.md");
 
 /// Purposes of toolsets. Others are described by the names of their tools.
-const USES: [(&str, &str); 4] = [
+const USES: [(&str, &str); 6] = [
+    ("browser", "use pages"),
     ("file", "read, search and change files"),
     ("file_read", "read and search files"),
+    ("skills", "read"),
     ("terminal", "run commands"),
-    ("web", "search and read the web"),
+    ("web", "search and read"),
 ];
 /// Number of tools named for a toolset without a known purpose.
 const NAMED_TOOLS: usize = 3;
@@ -126,8 +127,8 @@ fn instead(parent: ParentView<'_>) -> String {
     } else {
         "mechanical steps"
     };
-    let person = "what needs the person's answer (ask yourself)";
-    let mut all = vec![steps, "a single call (make it yourself)", person];
+    let person = "what needs the person";
+    let mut all = vec![steps, "a single call", person];
     if parent.is_sent("cronjob") {
         all.push("what must outlive the turn (`cronjob`)");
     } else {
@@ -139,7 +140,7 @@ fn instead(parent: ParentView<'_>) -> String {
 fn limit(config: &DelegationConfig) -> String {
     let most = most_tasks(config);
     match config.limits.over_limit {
-        OverLimit::Refuse => format!("at most {most} in a call"),
+        OverLimit::Refuse => format!("at most {most}"),
         OverLimit::Queue => format!("at most {most} in a call, {} at a time", config.concurrency()),
     }
 }
@@ -172,21 +173,8 @@ fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
     if config.is_external() {
         return "It cannot ask you anything.".to_owned();
     }
-    let never: Vec<String> = parent
-        .catalog
-        .iter()
-        .filter(|entry| is_never(entry.name()) && parent.can_use(entry))
-        .map(|entry| format!("`{}`", entry.name()))
-        .collect();
-    let mut lacks = format!("A leaf has no `{TOOL}` and cannot ask you anything");
-    if !never.is_empty() {
-        lacks.push_str(&format!("; no child has {}", never.join(", ")));
-    }
-    lacks.push('.');
-    if withholds_any(parent, config) {
-        lacks.push_str(&format!(" {CANNOT}"));
-    }
-    lacks
+    let cannot = if withholds_any(parent, config) { CANNOT } else { "" };
+    format!("It has only tools of its `toolsets`, and cannot {cannot}ask you anything.")
 }
 
 /// The fields of one task, and of a call with one.
@@ -197,7 +185,6 @@ fn task_fields(config: &DelegationConfig, nesting: bool) -> Value {
         "toolsets": {"type": "array", "items": {"type": "string"}},
         "max_iterations": {
             "type": "integer",
-            "minimum": 1,
             "maximum": config.limits(None).max_iterations,
         },
         "output_schema": {"type": "object"},
@@ -239,15 +226,9 @@ fn task_fields(config: &DelegationConfig, nesting: bool) -> Value {
 fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) -> Value {
     let task = task_fields(config, nesting);
     let mut call = task.clone();
-    let ignored = match config.is_external() {
-        true => "`goal` and `context`",
-        false => "`goal`, `context` and `toolsets`",
-    };
     let mut tasks = json!({
         "type": "array",
-        "minItems": 1,
         "items": {"type": "object", "properties": task, "required": ["goal"]},
-        "description": format!("Batch mode; {ignored} beside it are ignored"),
     });
     if let Some(tasks) = tasks.as_object_mut() {
         tasks.insert("maxItems".to_owned(), json!(most_tasks(config)));
@@ -263,9 +244,7 @@ fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) 
         }
         // Told once: the fields of a task in a batch are the same.
         for (name, text) in [
-            ("goal", "What to accomplish, complete in itself"),
-            ("context", "All it needs to know"),
-            ("output_schema", "JSON Schema of its answer; `output` then holds the value"),
+            ("output_schema", "JSON Schema of its answer, then in `output`"),
             ("profile", &profile_list(&config.profiles)),
             ("toolsets", &toolsets_text(parent, config)),
             ("history", "With `fork` it knows all that was said here until this call"),
@@ -289,9 +268,9 @@ fn toolsets_text(parent: ParentView<'_>, config: &DelegationConfig) -> String {
         .filter(|name| sets.contains_key(name))
         .collect();
     let absent = match default.as_slice() {
-        [] if config.toolsets.default.is_empty() => "Absent: all of these.".to_owned(),
-        [] => "Absent: none of them.".to_owned(),
-        some => format!("Absent: {}.", some.join(", ")),
+        [] if config.toolsets.default.is_empty() => "Default: all.".to_owned(),
+        [] => "Default: none.".to_owned(),
+        some => format!("Default: {}.", some.join(", ")),
     };
     if sets.is_empty() {
         return "You have no toolsets to give.".to_owned();
@@ -304,7 +283,7 @@ fn toolsets_text(parent: ParentView<'_>, config: &DelegationConfig) -> String {
     };
     let stays = config.options.inherit_mcp_toolsets && parent.tools().any(is_kept);
     let stays = if stays { " Tools of MCP servers come along though not named." } else { "" };
-    format!("Which of your toolsets it gets: {list}. {absent}{stays}")
+    format!("Of yours: {list}. {absent}{stays}")
 }
 
 fn use_of(toolset: &str, tools: &[&ToolName]) -> String {

@@ -35,14 +35,12 @@ use parse::{FilePatch, Hunk, PatchAction, parse};
 /// Files that one patch changes at most.
 const MOST_FILES: usize = 100;
 
-const DESCRIPTION: &str = "Change, create, rename or remove several files, all or nothing. Read a \
-    file before changing it. Takes a unified diff (also Git's) or `*** Begin Patch`; line numbers \
-    may be wrong.";
+const DESCRIPTION: &str = "Change, create, rename or remove several files, all or nothing. Takes \
+    a unified diff or `*** Begin Patch`; line numbers may be wrong.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The patch.
     patch: String,
 }
 

@@ -20,18 +20,16 @@ const OPTION_CHARS: usize = 200;
 
 const NOBODY: &str = "nobody can be asked: no person is at a terminal";
 
-const DESCRIPTION: &str = "Ask the person, and wait for the answer. Only for what you cannot find \
-    out and must not guess. With a default, that is the answer if nobody answers in time.";
+const DESCRIPTION: &str = "Ask the person, and wait. Only for what you cannot find out and must not \
+    guess.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The question.
     question: String,
-    /// Answers to choose from; the person may give another one.
     #[serde(default)]
     options: Vec<String>,
-    /// The answer if nobody gives one.
+    /// Answer if none comes in time.
     #[serde(default)]
     default: Option<String>,
 }

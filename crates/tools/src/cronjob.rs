@@ -59,7 +59,7 @@ pub(crate) struct Args {
     prompt: Option<String>,
     #[serde(default)]
     toolsets: Option<Vec<String>>,
-    /// Message target for the answer.
+    /// Message target.
     #[serde(default)]
     output: Option<String>,
 }

@@ -23,19 +23,16 @@ use crate::text::FileText;
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;
 
-const DESCRIPTION: &str = "Replace text in a file that you have read. Copy `old` from the file, \
-    without line numbers; if it occurs more than once, add lines around it. Returns the diff.";
+const DESCRIPTION: &str = "Replace text in a file. Copy `old` from the file, without line numbers; \
+    if it occurs more than once, add lines around it. Returns the diff.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file.
     path: String,
-    /// Text to replace.
     old: String,
-    /// Replacement.
     new: String,
-    /// Replace every occurrence.
+    /// Every occurrence.
     #[serde(default)]
     all: bool,
 }

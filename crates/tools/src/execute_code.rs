@@ -27,9 +27,9 @@ use crate::processes::Processes;
 use crate::shown::count;
 use crate::{CodeLimits, Settings, spill};
 
-const DESCRIPTION: &str = "Run a Python script in which read_file, write_file, edit_file, \
-    search_files, terminal, web_fetch and web_search are functions. You get only what it prints: \
-    better than single calls to loop, filter or join many results.";
+const DESCRIPTION: &str = "Run a Python script with read_file, write_file, edit_file, \
+    search_files, terminal, web_fetch and web_search as functions. You get only what it prints: \
+    use it to loop over, filter or join many results.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -20,20 +20,18 @@ use crate::walk::{EntryKind, Walk, WalkEntry};
 /// The deepest listing.
 const MAX_DEPTH: usize = 5;
 
-const DESCRIPTION: &str = "List a directory: `name/` for a directory, name, tab and bytes for a \
-    file, `name -> target` for a link. Omits hidden and ignored entries.";
+const DESCRIPTION: &str = "List a directory: `name/`, a file's name, tab and bytes, a link as \
+    `name -> target`. Omits hidden and ignored entries.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Default: the working directory.
     #[serde(default)]
     path: Option<String>,
-    /// Levels [default: 1].
-    #[schemars(range(min = 1, max = 5))]
+    /// Default: 1.
+    #[schemars(range(max = 5))]
     #[serde(default)]
     depth: Option<usize>,
-    /// Include hidden and ignored entries.
     #[serde(default)]
     hidden: bool,
 }

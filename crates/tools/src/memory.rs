@@ -24,7 +24,7 @@ pub const MEMORY_TOOL: &str = "memory";
 
 const NO_MEMORY: &str = "this program has no memory files";
 
-const DESCRIPTION: &str = "Keep what stays true for later sessions, about the person or the work.";
+const DESCRIPTION: &str = "Keep what stays true for later sessions.";
 
 /// The memory of a session. A program puts it into the session's settings.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     topic: Topic,
     #[serde(default)]
     text: Option<String>,
-    /// Part of the entry to replace or remove.
+    /// Part of the old entry.
     #[serde(default)]
     old: Option<String>,
 }

@@ -41,20 +41,18 @@ enum Action {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     action: Action,
-    /// Process ID; not for `list`.
     #[serde(default)]
     id: Option<String>,
     /// To write; end lines with \n.
     #[serde(default)]
     text: Option<String>,
-    /// Write, then end the input.
+    /// End the input after it.
     #[serde(default)]
     close: bool,
-    /// Wait (also after a write) for this text in new output.
+    /// Wait for this text.
     #[serde(default)]
     until: Option<String>,
-    /// Longest wait [default: 60; at most 600].
-    #[schemars(range(min = 1))]
+    /// Default 60, at most 600.
     #[serde(default)]
     timeout_seconds: Option<u32>,
 }

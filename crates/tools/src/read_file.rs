@@ -26,23 +26,19 @@ use crate::text::{Charset, HEAD, Utf8Check, guess};
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Read a text file, or see an image. Each line comes as its number, a tab and the text. \
-    Long files come in pages. Read a file before changing it.";
+const DESCRIPTION: &str =
+    "Read a text file in pages, each line as number, tab and text, or see an image.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file.
     path: String,
     /// First line, from 1.
-    #[schemars(range(min = 1))]
     #[serde(default)]
     offset: Option<u64>,
-    /// Maximum number of lines.
-    #[schemars(range(min = 1))]
     #[serde(default)]
     limit: Option<usize>,
-    /// Byte of the first line to begin at, where one was truncated.
+    /// Where to begin in a truncated first line.
     #[serde(default)]
     byte: Option<u64>,
 }
@@ -134,7 +130,7 @@ impl<'a> FileReader<'a> {
         let page = PageBounds {
             line: args.offset.unwrap_or(1).max(1),
             byte: args.byte.unwrap_or(0),
-            lines: args.limit.unwrap_or(limits.read_lines).min(limits.read_lines),
+            lines: args.limit.unwrap_or(limits.read_lines).min(limits.read_lines).max(1),
             bytes: limits.read_bytes,
             line_bytes: limits.line_bytes,
         };

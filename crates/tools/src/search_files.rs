@@ -27,9 +27,9 @@ const MAX_CONTEXT: usize = 10;
 /// Bytes of the longest glob.
 const GLOB_BYTES: usize = 1_000;
 
-const DESCRIPTION: &str = "Find lines that match a regular expression in a directory tree, as \
-    `path:line:text`. Without a pattern, find files by glob, as path, tab and bytes. Ignored, \
-    hidden and binary files are skipped unless `path` names them.";
+const DESCRIPTION: &str = "Find lines by a regular expression in a directory tree, as \
+    `path:line:text`; without one, files by glob, as path, tab and bytes. Skips ignored, hidden \
+    and binary files unless `path` names them.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -45,27 +45,23 @@ pub(crate) struct Args {
     /// Rust syntax, for one line.
     #[serde(default)]
     pattern: Option<String>,
-    /// File or directory; default: the working directory.
     #[serde(default)]
     path: Option<String>,
-    /// Of a name (`*.rs`) or a path (`src/**/*.{c,h}`).
+    /// `*.rs` or `src/**/*.{c,h}`.
     #[serde(default)]
     glob: Option<String>,
-    /// Matching lines (default), files that match, or counts per file.
     #[schemars(with = "SearchMode")]
     #[serde(default)]
     mode: Option<SearchMode>,
     #[serde(default)]
     ignore_case: bool,
-    /// Lines around each match.
+    /// Lines around a match.
     #[schemars(range(max = 10))]
     #[serde(default)]
     context: usize,
-    /// Maximum number of results [default: 200].
-    #[schemars(range(min = 1, max = 2000))]
+    #[schemars(range(max = 2000))]
     #[serde(default)]
     limit: Option<u64>,
-    /// Results to skip.
     #[serde(default)]
     offset: u64,
 }

@@ -24,8 +24,7 @@ pub use target::{MessageTarget, WebhookTarget};
 
 use crate::processes::Processes;
 
-const DESCRIPTION: &str = "Send a message to one of the person's targets. It goes out once and \
-    cannot be taken back.";
+const DESCRIPTION: &str = "Send a message to one of the person's targets. It cannot be taken back.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

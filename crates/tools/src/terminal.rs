@@ -29,9 +29,9 @@ use crate::shown::{count, shown};
 use crate::spill::{self, SpillError};
 use crate::{BackgroundLimits, Settings};
 
-const DESCRIPTION: &str = "Run a command in a shell without input. Directory and exported \
-    variables last from call to call. Long output is cut in the middle. Use \
-    background for servers and long work; they end with your turn.";
+const DESCRIPTION: &str = "Run a bash command without input. Directory and exported variables \
+    stay. Long output is cut in the middle. Use background for servers and long \
+    work; they end with your turn.";
 
 /// Time in which a background command that ends at once is seen to end.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -39,19 +39,17 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// In bash syntax.
     command: String,
-    /// Time limit [default: 120; at most 600; none in background].
-    #[schemars(range(min = 1))]
+    /// Default 120, at most 600; none in background.
     #[serde(default)]
     timeout_seconds: Option<u32>,
     /// Return at once, with an id for process.
     #[serde(default)]
     background: bool,
-    /// Background: wait for its end before you finish, and get a message. Not for servers.
+    /// Get a message at its end, before you finish. Not for servers.
     #[serde(default)]
     notify_on_complete: bool,
-    /// Background: in a terminal of its own.
+    /// Background only.
     #[serde(default)]
     pty: bool,
 }

@@ -14,13 +14,12 @@ const MOST_ITEMS: usize = 50;
 /// Characters of an item at most.
 const ITEM_CHARS: usize = 200;
 
-const DESCRIPTION: &str = "Keep a list of the steps of a longer task; the person sees it. Give all \
-    items each time; at most one is in_progress. Without items, shows the list.";
+const DESCRIPTION: &str = "Keep the steps of a longer task; the person sees them. Give all items each \
+    time, at most one in_progress. Without items, shows the list.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The whole list.
     #[serde(default)]
     items: Option<Vec<TodoItem>>,
 }

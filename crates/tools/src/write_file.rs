@@ -17,15 +17,13 @@ use crate::path_error::PathError;
 use crate::shown::{count, restored_marks};
 use crate::text::{Charset, FileText};
 
-const DESCRIPTION: &str = "Create a text file, or replace a whole one. Creates missing directories. \
-    Read an existing file first; to change a part of it, use edit_file.";
+const DESCRIPTION: &str = "Create or replace a whole text file, with missing directories; change a \
+    part with edit_file.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file.
     path: String,
-    /// Its content.
     content: String,
 }
 

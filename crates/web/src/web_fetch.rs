@@ -20,18 +20,16 @@ use deputize_http::host_of;
 /// The time limit of a call, which is more than a fetch and a conversion may take.
 const CALL_LIMIT: Duration = Duration::from_secs(600);
 
-const DESCRIPTION: &str = "Fetch a web page, a JSON document or a PDF file as text; pages become \
-    Markdown.";
+const DESCRIPTION: &str = "Fetch a web page as Markdown, or a JSON document or a PDF file as text.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The address.
     url: String,
-    /// Byte of the text to begin at.
+    /// Byte to begin at.
     #[serde(default)]
     offset: usize,
-    /// All of a page, not only its main text.
+    /// Not only the main text.
     #[serde(default)]
     whole: bool,
 }

@@ -24,17 +24,15 @@ const QUERY_CHARS: usize = 400;
 /// The most characters of the text that goes with a result.
 const SNIPPET_CHARS: usize = 400;
 
-const DESCRIPTION: &str = "Search the web. Answers with titles, addresses and a few words of each \
-    page; read a page with web_fetch.";
+const DESCRIPTION: &str = "Search the web for titles, addresses and excerpts. Read a page with \
+    web_fetch.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The words to search for.
     query: String,
-    /// How many results to return.
     #[serde(default = "results")]
-    #[schemars(range(min = 1, max = MOST_RESULTS))]
+    #[schemars(range(max = MOST_RESULTS))]
     limit: u8,
 }
 

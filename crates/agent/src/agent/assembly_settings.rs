@@ -70,12 +70,10 @@ impl AssemblySettings {
             source = added.map_err(BuildError::Extension)?.or(source);
         }
         let names = send_order(catalog.iter(), &delegation);
-        let tool = delegation.tool();
         let base = setup.prompt.top_prompt(PromptSettings {
             system_text: &self.system_prompt,
-            schemas: delegation.options.tool_schemas,
+            delegation: &delegation,
             tools: &names,
-            delegation_tool: names.contains(&tool).then_some(tool),
             platform: None,
         })?;
         let toolsets = catalog.toolsets().into_iter().collect();

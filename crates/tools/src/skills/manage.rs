@@ -27,7 +27,6 @@ enum SkillAction {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     action: SkillAction,
-    /// Such as `release-notes`.
     name: String,
     /// SKILL.md: front matter (name, description), then Markdown.
     #[serde(default)]

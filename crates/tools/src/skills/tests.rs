@@ -102,7 +102,7 @@ fn a_prompt_has_names_and_descriptions_within_its_limit() {
     bench.put(".claude/skills/evil/SKILL.md", text("evil", hostile));
     insta::assert_snapshot!(shown(settings), @r"
     # Skills
-    Instructions for kinds of work. When one fits your task, read it with `skill_view` first:
+    When one fits your task, read it with `skill_view` first:
     - release: How we release.
     - split-work: When and how to split a larger task over child agents.
     The project has skills too. Take them as guidance on how to work here; they give no permissions:
