@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deputize_core::model::{Reply, Usage};
+use deputize_providers::count_tokens;
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::kill::end_by;
-use crate::program::{ChatRequest, Lab, hang, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
 /// Tokens of the context.
 const WINDOW: u64 = 12_000;
@@ -183,4 +184,22 @@ async fn summaries_that_win_nothing_end_the_run_with_what_there_is() {
     assert!(ended.err.contains("3 compactions in a row freed less than a tenth"), "{}", ended.err);
     assert!(ended.err.contains("-m PROVIDER/MODEL"), "{}", ended.err);
     assert!(ended.out.contains("I go on reading."), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_published_tokenizer_counts_what_a_server_does_not() {
+    let lab = Lab::new();
+    let usage = Usage::default();
+    let reply = Reply { usage, ..Reply::text("mock", "お誕生日おめでとう") };
+    let server = model(move |_| MockAnswer::reply(&reply)).await;
+    let url = server.base_url();
+    let args = ["run", "-m", "openai/gpt-4o", "--base-url", &url, "--output", "json", "Go"];
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(told["tokens"]["output"], 8, "{told:#}");
+    // The whole body is a little more than its texts, which alone are counted.
+    let body = server.requests()[0].json().to_string();
+    let most = count_tokens("openai", "gpt-4o", &body).unwrap();
+    let input = told["tokens"]["input"].as_u64().unwrap();
+    assert!((most * 8 / 10..most).contains(&input), "{input} of {most} tokens");
 }

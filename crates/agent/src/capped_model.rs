@@ -54,6 +54,10 @@ impl Model for CappedModel {
         self.model.sees_images(model)
     }
 
+    fn count_tokens(&self, model: &str, text: &str) -> Option<u64> {
+        self.model.count_tokens(model, text)
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let model = self.model.for_one_agent()?;
         Some(Arc::new(Self { model, most: self.most }))

@@ -40,7 +40,7 @@ pub struct PromptSources {
 }
 
 /// The settings of a top agent's base prompt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct PromptSettings<'a> {
     /// The program's own text.
     pub system_text: &'a str,

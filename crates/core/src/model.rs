@@ -242,6 +242,12 @@ pub trait Model: Send + Sync {
         false
     }
 
+    /// Returns how many tokens the model of this name at its provider makes of a text, if its
+    /// tokenizer is known.
+    fn count_tokens(&self, _model: &str, _text: &str) -> Option<u64> {
+        None
+    }
+
     /// Returns the same model for one agent alone, if that makes a difference: with several keys,
     /// each agent stays with one until the value is dropped. `None` if it is the same for all.
     ///
@@ -271,6 +277,10 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn sees_images(&self, model: &str) -> bool {
         (**self).sees_images(model)
+    }
+
+    fn count_tokens(&self, model: &str, text: &str) -> Option<u64> {
+        (**self).count_tokens(model, text)
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {

@@ -96,6 +96,12 @@ impl RemoteModel {
         Ok(Self { reach: Arc::new(reach), keys: KeyLease::new(keys) })
     }
 
+    /// The provider's name in the configuration.
+    #[cfg(feature = "tokenizer")]
+    pub(crate) fn provider(&self) -> &str {
+        &self.endpoint.name
+    }
+
     /// The same for one agent, where there are several keys.
     pub(crate) fn for_one_agent(&self) -> Option<Self> {
         let several = self.keys.all().len() > 1;

@@ -41,6 +41,11 @@ macro_rules! http_model {
                 self.dialect.vision.sees_images(model)
             }
 
+            #[cfg(feature = "tokenizer")]
+            fn count_tokens(&self, model: &str, text: &str) -> Option<u64> {
+                crate::count_tokens(self.remote.provider(), model, text)
+            }
+
             fn for_one_agent(&self) -> Option<std::sync::Arc<dyn deputize_core::Model>> {
                 let remote = self.remote.for_one_agent()?;
                 let dialect = self.dialect.clone();

@@ -55,6 +55,8 @@ mod stream;
 mod stream_error;
 mod stream_status;
 mod text;
+#[cfg(feature = "tokenizer")]
+mod tokenizer;
 mod vision;
 mod wire;
 
@@ -73,5 +75,7 @@ pub use secret::{Key, Secret};
 pub use server_error::ServerError;
 pub use stream_error::{ForeignBody, ReplyTooLarge, StreamError};
 pub use stream_status::{StreamEnd, StreamStatus};
+#[cfg(feature = "tokenizer")]
+pub use tokenizer::count_tokens;
 pub use vision::{Vision, publishes_vision};
 pub use wire::{Wire, WireDialect};

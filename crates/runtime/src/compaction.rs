@@ -90,10 +90,9 @@ impl Compactor {
     /// Returns whether the next request fills so much of a model's context that a compaction is due.
     pub(crate) fn is_due(&self, budget: &RequestBudget, route: &ModelRoute) -> bool {
         let Some(window) = route.context_window else { return false };
-        let bytes = budget.request_bytes(route);
-        let tokens = self.cx.state.read().tokens().expected(bytes);
+        let size = budget.request_size(route);
         #[expect(clippy::cast_precision_loss, reason = "windows are small numbers")]
-        let filled = tokens as f64 / f64::from(window.max(1));
+        let filled = size.tokens as f64 / f64::from(window.max(1));
         filled >= self.cx.shared.parts.requests.compaction.at
     }
 
@@ -102,28 +101,17 @@ impl Compactor {
         if self.failed >= MOST_USELESS {
             return None;
         }
-        let bytes = budget.request_bytes(route);
-        let window = self.window_bytes(bytes, route);
-        let most = self.bytes_of(KEPT_TOKENS, bytes);
+        let size = budget.request_size(route);
+        let window = size.window_bytes(route.context_window);
+        let most = size.bytes_of(KEPT_TOKENS);
         let state = self.cx.state.read();
-        let fixed = bytes.saturating_sub(messages_bytes(state.run().messages()));
+        let fixed = size.bytes.saturating_sub(messages_bytes(state.run().messages()));
         let room = window.saturating_sub(fixed);
         state.run().replaceable_part(CompactionLimits {
             tail: (room / TAIL_PART).min(most),
             requests: (room / REQUESTS_PART).min(most),
             least: (room / LEAST_PART).max(LEAST_BYTES),
         })
-    }
-
-    /// Returns the bytes of so many tokens in a request of so many bytes.
-    fn bytes_of(&self, tokens: u64, bytes: u64) -> u64 {
-        tokens.saturating_mul(bytes) / self.cx.state.read().tokens().expected(bytes).max(1)
-    }
-
-    /// Returns the bytes that fill a model's context, at most those of the next request.
-    fn window_bytes(&self, bytes: u64, route: &ModelRoute) -> u64 {
-        let window = route.context_window.map(|window| self.bytes_of(window.into(), bytes));
-        window.map_or(bytes, |window| window.min(bytes))
     }
 
     /// Replaces a part of the conversation by a summary.
@@ -140,9 +128,10 @@ impl Compactor {
             match work.write(budget, waits).await? {
                 SummaryResult::Written(summary) => {
                     self.failed = 0;
-                    let bytes = budget.request_bytes(route);
-                    let room = (self.window_bytes(bytes, route) / RECORD_PART).max(LEAST_RECORD);
-                    let compaction = self.compaction(part, *summary, bytes, room);
+                    let size = budget.request_size(route);
+                    let window = size.window_bytes(route.context_window);
+                    let room = (window / RECORD_PART).max(LEAST_RECORD);
+                    let compaction = self.compaction(part, *summary, size.bytes, room);
                     self.cx.record(Event::Compaction(Box::new(compaction))).await?;
                     return Ok(CompactionResult::Compacted);
                 }

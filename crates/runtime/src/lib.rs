@@ -196,6 +196,7 @@ mod stored_agent;
 mod stored_spec;
 mod structured_output;
 mod time_limit;
+mod token_counter;
 mod tool_runner;
 mod turn_time;
 mod validate;

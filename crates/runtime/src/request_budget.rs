@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use deputize_core::budget::{Cost, ReserveRequest};
+use deputize_core::budget::{Cost, ReserveRequest, TokenEstimator};
 use deputize_core::event::JournalError;
 use deputize_core::model::{
     FailureKind, Finish, ModelError, ModelOptions, Reply, Request, ToolChoice, Usage,
@@ -17,7 +17,8 @@ use crate::budget_shortage::LimitReason;
 use crate::cost_history::{CostEstimates, RouteKey, is_completed};
 use crate::models::ModelRoute;
 use crate::readable_messages::readable_by;
-use crate::request_size::request_bytes;
+use crate::request_size::{RequestSize, request_bytes, said_bytes};
+use crate::token_counter::TokenCounter;
 
 /// Why an agent ends whose first request does not fit into a budget.
 const NO_ROOM_FOR_ANY: &str = "nothing was asked of the model, for the budget has no room for it";
@@ -42,9 +43,29 @@ const WIDER: u32 = 4;
 const FIRST_TASK_REQUESTS: u64 = 16;
 /// Bytes of a reply for one token, where its provider does not count.
 const BYTES_PER_TOKEN: u64 = 3;
+/// Tokens that a provider adds at most to those of a short request.
+const ADDED: u64 = 32;
 /// Tokens that results of calls bring at least: a conversation grows by them until the closing
 /// request. The model's own reply is reserved anyway.
 const RESULTS: u64 = 256;
+
+/// What bounds the tokens of the next request.
+#[derive(Debug, Clone, Copy)]
+struct RequestBound {
+    bytes: u64,
+    /// Its tokens, if the tokenizer of its model is known.
+    counted: Option<u64>,
+}
+
+impl RequestBound {
+    /// Returns an upper bound on the tokens. A provider adds to what a tokenizer counts.
+    fn tokens(self, known: &TokenEstimator, densest: Option<u64>) -> u64 {
+        match self.counted {
+            Some(tokens) => tokens.saturating_add(tokens.div_ceil(10)).saturating_add(ADDED),
+            None => known.bound(self.bytes, densest),
+        }
+    }
+}
 
 /// Reserves and settles the cost of one agent's requests.
 pub(crate) struct RequestBudget {
@@ -90,8 +111,8 @@ impl RequestBudget {
         let is_new = self.cx.state.read().run().iterations() == 0;
         let budget = self.budget.as_ref().filter(|_| is_new && self.cx.spec().depth > 0)?;
         let work = self.cx.cancel.child();
-        let bytes = self.request_bytes(route);
-        let sizes = |known| self.sizes(known, ToolChoice::Auto, bytes, route);
+        let bound = self.bound(route);
+        let sizes = |known| self.sizes(known, ToolChoice::Auto, bound, route);
         self.cx.handle.progress.set_waits(true);
         let reserved = budget.reserve(&route.name, &sizes, &work).await;
         self.cx.handle.progress.set_waits(false);
@@ -108,8 +129,8 @@ impl RequestBudget {
     ) -> Result<bool, JournalError> {
         let Some(budget) = &self.budget else { return Ok(true) };
         let work = self.cx.cancel.child();
-        let bytes = self.request_bytes(route);
-        let sizes = |known| self.sizes(known, tools, bytes, route);
+        let bound = self.bound(route);
+        let sizes = |known| self.sizes(known, tools, bound, route);
         let reserved = budget.reserve(&route.name, &sizes, &work);
         let reserved = self.cx.time.bound(&work, reserved).await;
         let short = match reserved {
@@ -157,20 +178,58 @@ impl RequestBudget {
         self.summary_bytes = None;
     }
 
+    /// Returns the size of the next request.
+    pub(crate) fn request_size(&self, route: &ModelRoute) -> RequestSize {
+        let bytes = self.request_bytes(route);
+        let tokens = self.count(route);
+        let tokens = tokens.unwrap_or_else(|| self.cx.state.read().tokens().expected(bytes));
+        RequestSize { bytes, tokens }
+    }
+
+    /// Returns what bounds the tokens of the next request.
+    fn bound(&self, route: &ModelRoute) -> RequestBound {
+        RequestBound { bytes: self.request_bytes(route), counted: self.count(route) }
+    }
+
     /// Returns the bytes of the next request.
     pub(crate) fn request_bytes(&self, route: &ModelRoute) -> u64 {
+        self.next_request(route, |request, task| {
+            request_bytes(request).saturating_add(task.len() as u64)
+        })
+    }
+
+    /// Returns the tokens of the next request, if the tokenizer of its model is known: those that
+    /// came with the last reply, and what was added to it.
+    fn count(&self, route: &ModelRoute) -> Option<u64> {
+        let counter = TokenCounter::of(route)?;
+        let bytes = self.request_bytes(route);
+        let counted = self.cx.state.read().tokens().counted();
+        Some(self.next_request(route, |request, task| match counted {
+            Some((known, tokens)) => {
+                let added = bytes.saturating_sub(known);
+                tokens.saturating_add(counter.last_messages(request.messages, added))
+            }
+            None => counter.request(request).saturating_add(counter.text(task)),
+        }))
+    }
+
+    /// Gives the next request, and the task where it is not in the conversation yet.
+    fn next_request<R>(
+        &self,
+        route: &ModelRoute,
+        measure: impl FnOnce(&Request<'_>, &str) -> R,
+    ) -> R {
         let spec = &self.cx.view.spec;
         let state = self.cx.state.read();
-        let conversation = request_bytes(&Request {
+        let request = Request {
             model: &route.at_provider,
             system: &spec.system,
             tools: &self.cx.view.declared,
             messages: &readable_by(state.run().messages(), &route.name),
             tool_choice: ToolChoice::Auto,
             options: &spec.options,
-        });
-        let task = if state.has_begun() { 0 } else { spec.task.len() as u64 };
-        conversation.saturating_add(task)
+        };
+        measure(&request, if state.has_begun() { "" } else { &spec.task })
     }
 
     /// The next request with output limits from what is likely to do to the least that is worth
@@ -179,13 +238,13 @@ impl RequestBudget {
         &self,
         estimates: CostEstimates,
         tools: ToolChoice,
-        bytes: u64,
+        bound: RequestBound,
         route: &ModelRoute,
     ) -> Vec<SizedRequest> {
         let CostEstimates { route: known, task, cheapest } = estimates;
         let (input, spent, new) = {
             let state = self.cx.state.read();
-            let input = state.tokens().bound(bytes, known.densest);
+            let input = bound.tokens(state.tokens(), known.densest);
             let spent = state.cost();
             (input, spent, state.run().iterations() == 0 && spent.tokens == 0)
         };
@@ -307,9 +366,11 @@ impl RequestBudget {
         let counts = self.budget.is_some() || route.model.takes_tokens();
         let estimated = counts && reply.usage == Usage::default();
         if estimated {
-            let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
-            let said = (reply.text.len() + reply.reasoning.len() + calls) as u64;
-            reply.usage = self.estimate(said);
+            let output = match TokenCounter::of(route) {
+                Some(counter) => counter.reply(reply),
+                None => said_bytes(reply).div_ceil(BYTES_PER_TOKEN),
+            };
+            reply.usage = self.estimate(output, route);
         }
         let usage = reply.usage;
         let context = usage.in_context();
@@ -343,10 +404,10 @@ impl RequestBudget {
         error.estimated = error.usage.is_none() && begun;
         let usage = match error.usage.as_deref().copied() {
             Some(told) => {
-                let least = self.output_of(said);
+                let least = self.within_limit(said.div_ceil(BYTES_PER_TOKEN));
                 Some(Usage { output: told.output.max(least), ..told })
             }
-            None => begun.then(|| self.estimate(said)),
+            None => begun.then(|| self.estimate(said.div_ceil(BYTES_PER_TOKEN), route)),
         };
         error.usage = usage.map(Box::new);
         let cost = usage.map(|usage| Cost::of(usage, route.price));
@@ -362,16 +423,18 @@ impl RequestBudget {
         self.summary_bytes.unwrap_or_else(pending)
     }
 
-    fn estimate(&self, said_bytes: u64) -> Usage {
+    /// Estimates the usage of the request that was sent, whose reply has so many tokens.
+    fn estimate(&self, output: u64, route: &ModelRoute) -> Usage {
+        let counted = if self.summary_bytes.is_some() { None } else { self.count(route) };
         let bytes = self.pending_bytes();
-        let input = self.cx.state.read().tokens().guess(bytes);
-        Usage { input, output: self.output_of(said_bytes), ..Usage::default() }
+        let input = counted.unwrap_or_else(|| self.cx.state.read().tokens().guess(bytes));
+        Usage { input, output: self.within_limit(output), ..Usage::default() }
     }
 
-    /// The output tokens of so many bytes, within the limit that was sent.
-    fn output_of(&self, bytes: u64) -> u64 {
+    /// Returns so many tokens of output, at most the limit that was sent.
+    fn within_limit(&self, tokens: u64) -> u64 {
         let limit = self.output_limit.filter(|_| self.budget.is_some());
-        bytes.div_ceil(BYTES_PER_TOKEN).min(limit.map_or(u64::MAX, u64::from))
+        tokens.min(limit.map_or(u64::MAX, u64::from))
     }
 
     /// Releases the agent's reservation. The cost of a completed task feeds the estimate for

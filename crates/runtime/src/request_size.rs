@@ -5,6 +5,26 @@ use std::sync::Arc;
 use deputize_core::ToolDecl;
 use deputize_core::model::{Reply, Request};
 
+/// The size of the next request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestSize {
+    pub(crate) bytes: u64,
+    /// Its likely number of tokens.
+    pub(crate) tokens: u64,
+}
+
+impl RequestSize {
+    /// Returns the bytes of so many of its tokens.
+    pub(crate) fn bytes_of(self, tokens: u64) -> u64 {
+        tokens.saturating_mul(self.bytes) / self.tokens.max(1)
+    }
+
+    /// Returns the bytes that fill a model's context, at most its own.
+    pub(crate) fn window_bytes(self, window: Option<u32>) -> u64 {
+        window.map_or(self.bytes, |window| self.bytes_of(window.into()).min(self.bytes))
+    }
+}
+
 /// Returns the bytes of the text of a request: system, tools and messages.
 pub(crate) fn request_bytes(request: &Request<'_>) -> u64 {
     let system: usize = request.system.iter().map(|block| block.len()).sum();
@@ -22,4 +42,10 @@ pub(crate) fn reply_bytes(reply: &Reply) -> u64 {
     let opaque = reply.opaque.iter().map(|block| block.raw.len());
     let rest: usize = calls.chain(opaque).sum();
     (reply.text.len() + reply.reasoning.len() + rest) as u64
+}
+
+/// Returns the bytes that a model wrote in a reply.
+pub(crate) fn said_bytes(reply: &Reply) -> u64 {
+    let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
+    (reply.text.len() + reply.reasoning.len() + calls) as u64
 }

@@ -65,6 +65,26 @@ impl TokenEstimator {
         }
     }
 
+    /// Returns the bytes and the tokens of the conversation with its last reply, by the count that
+    /// came with it; `None` before a reply, and after a compaction until the next one.
+    ///
+    /// ```
+    /// use deputize_core::budget::TokenEstimator;
+    /// use deputize_core::model::Usage;
+    ///
+    /// let mut estimator = TokenEstimator::default();
+    /// assert_eq!(estimator.counted(), None);
+    /// estimator.record_reply(900, 90, Usage { input: 300, output: 20, ..Usage::default() });
+    /// assert_eq!(estimator.counted(), Some((990, 320)));
+    /// ```
+    #[must_use]
+    pub const fn counted(&self) -> Option<(u64, u64)> {
+        match self.known_tokens {
+            0 => None,
+            tokens => Some((self.known_bytes, tokens)),
+        }
+    }
+
     /// Returns the maximum number of tokens added between a reply and the next request.
     #[must_use]
     pub const fn brought(&self) -> u64 {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use deputize_core::agent::{AgentLimits, AgentSpec};
 use deputize_core::budget::Budget;
 use deputize_core::compaction::Compaction;
-use deputize_core::model::{FailureKind, ModelError, Reply, Request, ToolChoice, Usage};
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice, Usage};
 use deputize_core::outcome::ExitReason;
-use deputize_core::{Cancel, Event, Message, Outcome, SessionId, Status};
+use deputize_core::{BoxFuture, Cancel, Event, Message, Model, Outcome, SessionId, Status};
 use deputize_runtime::{Budgets, SessionConfig, SessionDir, SpokenText};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -201,6 +201,50 @@ async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
         test.seen.own.lock().iter().find(|own| text(own).contains("## Task")).unwrap().clone();
     assert_eq!(text(&sent), text(&next), "it is the request that was due");
     assert!(text(&sent).contains(&json!(first.text).to_string()));
+}
+
+/// A model whose tokenizer makes a token of so many bytes.
+struct TokenizedModel {
+    model: Arc<dyn Model>,
+    bytes: usize,
+}
+
+impl Model for TokenizedModel {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        self.model.reply(request, live, cancel)
+    }
+
+    fn takes_tokens(&self) -> bool {
+        true
+    }
+
+    fn count_tokens(&self, _model: &str, text: &str) -> Option<u64> {
+        (self.bytes > 0).then(|| text.len().div_ceil(self.bytes) as u64)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_models_tokenizer_counts_where_its_provider_does_not() {
+    let mut inputs = Vec::new();
+    // Without a tokenizer, a token has three bytes.
+    for (bytes, steps, compacts) in [(0, 12, true), (1_000, 12, false), (0, 2, false), (1, 2, true)]
+    {
+        let test = CompactionTest::new();
+        let mut parts = test.parts(move |seen, _, request| {
+            Ok(Reply { usage: Usage::default(), ..seen.reply(request, steps) })
+        });
+        parts.models.wrap("t/rule", |model| Arc::new(TokenizedModel { model, bytes }));
+        let outcome = test.run(parts).await;
+        assert_eq!(outcome.text.as_deref(), Some("done"));
+        assert_eq!(!compactions(&test.world).is_empty(), compacts, "{bytes} bytes, {steps} steps");
+        inputs.push(outcome.usage.input);
+    }
+    assert!(inputs[1] * 10 < inputs[0] && inputs[3] > inputs[2] * 2, "{inputs:?}");
 }
 
 #[tokio::test(start_paused = true)]

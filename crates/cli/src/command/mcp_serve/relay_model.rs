@@ -91,6 +91,10 @@ impl Model for RelayModel {
         self.model.sees_images(model)
     }
 
+    fn count_tokens(&self, model: &str, text: &str) -> Option<u64> {
+        self.model.count_tokens(model, text)
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let model = self.model.for_one_agent()?;
         Some(Arc::new(Self { hands_on: self.hands_on.clone(), model }))
