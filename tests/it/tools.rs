@@ -4,6 +4,7 @@ mod browser;
 mod clarify;
 mod code;
 mod cron;
+mod durable;
 mod files;
 mod memory;
 mod messages;

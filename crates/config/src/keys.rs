@@ -167,6 +167,9 @@ pub struct Approvals {
 pub struct TerminalConfig {
     /// Directory in which terminals start, an absolute path. Empty: the agent's.
     pub cwd: String,
+    /// Commands that go on after the session if an agent starts them in the background, with
+    /// exactly this text.
+    pub durable: Vec<String>,
 }
 
 /// Scripts of the tool execute_code.

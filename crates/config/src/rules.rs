@@ -22,6 +22,7 @@ pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
     plugin::check(config, found);
     programs_of_the_environment(config, found);
     terminal_cwd(config, found);
+    durable_commands(config, found);
     browser_program(config, found);
     web(config, found);
     messaging::check(config, found);
@@ -81,6 +82,24 @@ fn terminal_cwd(config: &PlacedValue, found: &mut Findings) {
         &cwd.place,
         format!("`terminal.cwd`: `{shown}` {fault}; leave it out for the agent's own directory"),
     );
+}
+
+/// What outlives the session is named by a file of the person, and not by accident.
+fn durable_commands(config: &PlacedValue, found: &mut Findings) {
+    let Some(durable) = config.at(&["terminal", "durable"]) else { return };
+    if let Some(place) = durable.of_the_environment() {
+        let message = format!(
+            "`terminal.durable` is not read from the environment, since its commands outlive the \
+             session; write it into the file that `{}` names, or use `--set`",
+            format_command("config path")
+        );
+        found.error(place, message);
+    }
+    for command in durable.items() {
+        if command.text().is_some_and(|text| text.trim().is_empty()) {
+            found.error(&command.place, "`terminal.durable`: a command is empty; leave it out");
+        }
+    }
 }
 
 fn browser_program(config: &PlacedValue, found: &mut Findings) {

@@ -332,6 +332,7 @@ fn what_starts_programs_is_not_read_from_the_environment() {
         ("DEPUTIZE__MCP_SERVERS__X__URL", "http://127.0.0.1:1/mcp", "mcp_servers"),
         ("DEPUTIZE__HOOKS__PRETOOLUSE", "[touch x]", "hooks"),
         ("DEPUTIZE__DELEGATION__ACP_COMMAND", "touch", "delegation.acp_command"),
+        ("DEPUTIZE__TERMINAL__DURABLE", "[touch]", "terminal.durable"),
     ];
     for (name, value, key) in refused {
         let told = told(name, value);
@@ -340,6 +341,13 @@ fn what_starts_programs_is_not_read_from_the_environment() {
     }
     assert_eq!(told("DEPUTIZE__MCP_SERVERS", "{}"), "accepted");
     assert_eq!(told("DEPUTIZE__DELEGATION__MODEL", "openai/x"), "accepted");
+}
+
+#[test]
+fn a_durable_command_has_words() {
+    let error = read("terminal: {durable: [make, ' ']}\n").unwrap_err().to_string();
+    assert!(error.contains(":1:28"), "{error}");
+    assert!(error.contains("`terminal.durable`: a command is empty; leave it out"), "{error}");
 }
 
 #[test]

@@ -60,6 +60,9 @@ pub struct Receipts {
     /// Indexes of the commands that still ran in the background when the agent ended.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ended_with_agent: BTreeSet<usize>,
+    /// Indexes of the durable commands that went on when the agent ended.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub left_running: BTreeSet<usize>,
     /// The directories its shell has been in, beside the initial one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub directories: BTreeSet<PathBuf>,
@@ -99,6 +102,11 @@ impl Receipts {
     /// Marks the last command as one that still ran when the agent ended.
     pub fn record_ended_with_agent(&mut self) {
         self.ended_with_agent.extend(self.commands.len().checked_sub(1));
+    }
+
+    /// Marks the last command as one that went on when the agent ended.
+    pub fn record_left_running(&mut self) {
+        self.left_running.extend(self.commands.len().checked_sub(1));
     }
 
     /// Returns whether it wrote and ran nothing, and cannot have done so unobserved.

@@ -25,6 +25,9 @@ pub struct ProcessStart {
     /// The file with its output, created with the first output; `None` if the output is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
+    /// The PID of a durable command, which outlives its agent and the program; `None` for any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable_pid: Option<u32>,
 }
 
 /// The end of a background command.
@@ -71,6 +74,11 @@ pub enum ProcessExit {
     AgentEnded,
     /// It ran when the program ended.
     ProgramEnded,
+    /// It is durable, and ran when its agent or the program ended. It goes on.
+    LeftRunning {
+        /// Its PID.
+        pid: u32,
+    },
     /// Nobody observed how it ended.
     Unknown,
 }
@@ -95,6 +103,7 @@ impl fmt::Display for ProcessExit {
             Self::Killed => f.write_str("killed"),
             Self::AgentEnded => f.write_str("killed, because the turn of its agent ended"),
             Self::ProgramEnded => f.write_str("killed, because the program ended"),
+            Self::LeftRunning { pid } => write!(f, "left running as PID {pid}"),
             Self::Unknown => f.write_str("ended, exit code unknown"),
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 
 use crate::fault_injection::FaultInjector;
+use crate::output_writer::write_output;
 use crate::private::keep_private;
 use crate::reaper::Mode;
 use crate::reaper_server::serve;
@@ -17,6 +18,10 @@ use crate::start::detach;
 /// Name of the helper in lists of processes. It differs from the program's name, so killing all
 /// processes of that name spares the one that cleans up after it.
 const NAME: &str = "process-reaper";
+
+/// Name of the helper that writes the output of a durable command to a file. The limit of the file
+/// follows it.
+const WRITER_NAME: &str = "output-writer ";
 
 /// A program that starts commands and ends them when this program is gone, however that went.
 ///
@@ -78,16 +83,31 @@ impl Helper {
 
     /// Starts it with one end of a socket as its input.
     pub(crate) fn spawn(&self, socket: UnixStream) -> Result<Child, HelperError> {
+        let ends = [Stdio::from(OwnedFd::from(socket)), Stdio::null(), Stdio::null()];
+        self.spawn_as(NAME, ends)
+    }
+
+    /// Starts it as the process that writes the output of a durable command to a file with a limit.
+    pub(crate) fn spawn_output_writer(
+        &self,
+        [input, reader, file]: [OwnedFd; 3],
+        limit: u64,
+    ) -> Result<Child, HelperError> {
+        self.spawn_as(&format!("{WRITER_NAME}{limit}"), [input.into(), reader.into(), file.into()])
+    }
+
+    fn spawn_as(&self, name: &str, ends: [Stdio; 3]) -> Result<Child, HelperError> {
+        let [stdin, stdout, stderr] = ends;
         let mut builder = std::process::Command::new(&self.program);
         builder
-            .arg0(NAME)
+            .arg0(name)
             .args(&self.args)
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
-            .stdin(Stdio::from(OwnedFd::from(socket)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr);
         detach(&mut builder);
         builder.spawn().map_err(|source| HelperError::start(&self.program, source))
     }
@@ -126,12 +146,17 @@ impl HelperError {
 }
 
 /// Runs a helper: serves the program that started it, ends all commands when that
-/// program is gone, and returns when they are.
+/// program is gone, and returns when they are; or writes the output of a durable command to its
+/// file, until its end.
 ///
 /// Call it before anything else, in a `main` that has started no thread. By hand it does nothing
 /// and says so.
 #[must_use]
 pub fn helper_main() -> ExitCode {
+    if let Some(limit) = output_limit() {
+        // Its messages would be in the file with the output.
+        return write_output(limit).map_or(ExitCode::from(2), |()| ExitCode::SUCCESS);
+    }
     let outcome = adopt_socket().and_then(|socket| {
         // It sees the environments that commands are given.
         keep_private()?;
@@ -148,6 +173,12 @@ pub fn helper_main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Returns the limit of the file that this process was started to write, if it was.
+fn output_limit() -> Option<u64> {
+    let name = std::env::args_os().next()?;
+    name.to_str()?.strip_prefix(WRITER_NAME)?.parse().ok()
 }
 
 /// Takes the socket from where it was given, so that no command can get at it.

@@ -165,6 +165,10 @@ async fn write_terminal(terminal: &AsyncFd<OwnedFd>, bytes: &[u8]) -> io::Result
 }
 
 impl CommandOutput {
+    pub(crate) const fn of_pipe(pipe: Receiver) -> Self {
+        Self(OutputEnd::Pipe(pipe))
+    }
+
     /// Reads what is there, once something is, and returns how many bytes that were; 0 at the
     /// end. Nothing is lost if the future is dropped.
     pub async fn read(&mut self, buffer: &mut [u8]) -> usize {

@@ -6,7 +6,8 @@
 //! including detached sessions, double forks and processes that ignore signals. It ends at its time
 //! limit, when it is cancelled, when its future is dropped, and when its owner or the supervisor
 //! ends. With a [`Helper`], it also ends when this program ends by whatever means. A background
-//! process of a command that ended by itself lives until its owner ends.
+//! process of a command that ended by itself lives until its owner ends. Only a [`DurableCommand`]
+//! goes on after all of them.
 //!
 //! ```
 //! use deputize_process::{Command, Exit, Supervisor};
@@ -33,7 +34,6 @@
 //! process of its own, started at the first command; the end of a socket shows it that this program
 //! is gone. Without one it is a thread of this program, and `kill -9` kills it too: running
 //! commands then go on.
-//! what runs then goes on.
 //!
 //! # How a tree is held together
 //!
@@ -72,6 +72,7 @@ mod command_leaders;
 mod command_run;
 mod connected_program;
 mod containment;
+mod durable;
 mod environment;
 mod fault_injection;
 mod helper;
@@ -81,6 +82,7 @@ mod launcher;
 mod open_files;
 mod outbox;
 mod outcome;
+mod output_writer;
 mod owner;
 mod pid_namespace;
 mod private;
@@ -116,6 +118,7 @@ pub use command::{
 pub use command_run::DRAIN_LIMIT;
 pub use connected_program::ConnectedProgram;
 pub use containment::Containment;
+pub use durable::{DurableCommand, DurableProcess};
 pub use environment::{base_env, drop_hooks, is_hook};
 pub use helper::{Helper, HelperError, helper_main, this_program};
 pub use interactive::{CommandInput, CommandIo, CommandOutput, InteractiveCommand};

@@ -90,6 +90,21 @@ pub enum SpawnError {
     /// The helper that starts commands cannot be used.
     #[error(transparent)]
     Helper(#[from] HelperError),
+    /// Nobody would write the output of a durable command to its file.
+    #[error(
+        "a durable command needs a helper program, which writes its output to a file; this program \
+         has none"
+    )]
+    NoHelper,
+    /// The file for the output of a durable command cannot be created.
+    #[error("cannot create `{}` for the output; nothing was started", path.display())]
+    OutputFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
     /// The owner, or its supervisor, has been ended.
     #[error("the agent that owns this command has ended; nothing more is started for it")]
     OwnerEnded,

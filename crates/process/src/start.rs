@@ -5,8 +5,10 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Child, Stdio};
 
+use crate::command::Command;
 use crate::pid_namespace::PidNamespace;
 use crate::process_tag::{OWNER_VARIABLE, TagCodec, set_tag_limit};
 use crate::protocol::StartCommand;
@@ -53,23 +55,38 @@ pub(crate) fn start(
     i32::try_from(child.id()).map_err(io::Error::other)
 }
 
+/// Starts a durable command in a session of its own: without input, a mark, or anything that ends it
+/// with its parent.
+pub(crate) fn start_durable(
+    command: &Command,
+    program: &Path,
+    [stdout, stderr]: [OwnedFd; 2],
+    open_files: Option<u64>,
+) -> io::Result<Child> {
+    let mut builder = std::process::Command::new(program);
+    builder
+        .args(&command.args)
+        .current_dir(&command.cwd)
+        .env_clear()
+        .envs(&command.env)
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(stdout))
+        .stderr(Stdio::from(stderr));
+    prepare(&mut builder, Change { open_files, ..Change::default() });
+    builder.spawn()
+}
+
 /// Starts a helper in a session of its own, with none of our descriptors but its three.
 pub(crate) fn detach(builder: &mut std::process::Command) {
-    let change = Change {
-        limit: None,
-        mounts: None,
-        cwd: c"/".into(),
-        open_files: None,
-        dies_with: None,
-        terminal: false,
-    };
-    prepare(builder, change);
+    prepare(builder, Change::default());
 }
 
 /// Changes between fork and exec.
+#[derive(Default)]
 struct Change {
     limit: Option<u64>,
     mounts: Option<i32>,
+    /// The working directory in these mounts.
     cwd: CString,
     open_files: Option<u64>,
     dies_with: Option<i32>,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use crate::command::{Command, SpillFile};
 use crate::containment::Containment;
+use crate::durable::DurableCommand;
 use crate::fault_injection::FaultInjector;
 use crate::helper::HelperError;
 use crate::outbox::Outbox;
@@ -15,6 +17,7 @@ use crate::process_tag::TagCodec;
 use crate::protocol::ReaperRequest;
 use crate::reaper_link::ReaperLink;
 use crate::registry::SharedRegistry;
+use crate::spawn::SpawnError;
 use crate::supervisor_config::SupervisorConfig;
 
 /// Why there is no supervisor.
@@ -53,6 +56,7 @@ pub struct Supervisor {
     shared: Arc<SharedRegistry>,
     outbox: Arc<Outbox>,
     thread: Option<JoinHandle<()>>,
+    setup: SupervisorConfig,
 }
 
 impl Supervisor {
@@ -93,7 +97,7 @@ impl Supervisor {
         let link = ReaperLink {
             shared: Arc::clone(&shared),
             codec: TagCodec::of_this_process(),
-            setup,
+            setup: setup.clone(),
             steps,
             requests,
             bell,
@@ -105,13 +109,28 @@ impl Supervisor {
             .spawn(move || link.run())
             .map_err(thread)?;
         let outbox = Arc::new(Outbox::new(sender, ring));
-        Ok(Self { shared, outbox, thread: Some(thread) })
+        Ok(Self { shared, outbox, thread: Some(thread), setup })
     }
 
     /// Makes an owner: one for each agent.
     #[must_use]
     pub fn owner(&self) -> Owner {
         Owner::new(Arc::clone(&self.shared), Arc::clone(&self.outbox))
+    }
+
+    /// Starts a command that goes on when this program ends, with a file for the last part of its
+    /// output.
+    ///
+    /// # Errors
+    ///
+    /// If nothing was started; always without a helper.
+    pub async fn start_durable(
+        &self,
+        command: &Command,
+        file: &SpillFile,
+    ) -> Result<DurableCommand, SpawnError> {
+        let SupervisorConfig { helper, open_files, .. } = self.setup.clone();
+        DurableCommand::start(helper, open_files, command, file).await
     }
 
     /// Returns the means that keep trees together here. Starts the helper if need be, and waits
@@ -142,10 +161,9 @@ impl Drop for Supervisor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Command, Stdin};
+    use crate::command::Stdin;
     use crate::fault_injection::InjectedFault;
     use crate::outcome::Exit;
-    use crate::spawn::SpawnError;
     use std::collections::BTreeSet;
     use std::time::{Duration, Instant};
     use tokio_util::sync::CancellationToken;

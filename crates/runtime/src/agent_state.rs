@@ -232,8 +232,10 @@ impl AgentState {
             exit_code: end.exit.code(),
             unknown: matches!(end.exit, ProcessExit::Unknown | ProcessExit::ProgramEnded),
         });
-        if end.exit == ProcessExit::AgentEnded {
-            self.receipts.record_ended_with_agent();
+        match end.exit {
+            ProcessExit::AgentEnded => self.receipts.record_ended_with_agent(),
+            ProcessExit::LeftRunning { .. } => self.receipts.record_left_running(),
+            _ => {}
         }
     }
 

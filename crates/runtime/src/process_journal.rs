@@ -108,7 +108,8 @@ impl ProcessRecorder for ProcessJournal {
 
 /// Returns the end of a command that ran when the program ended.
 pub(crate) fn lost_process(start: &ProcessStart) -> ProcessEnd {
-    let exit = ProcessExit::ProgramEnded;
+    let left = start.durable_pid.map(|pid| ProcessExit::LeftRunning { pid });
+    let exit = left.unwrap_or(ProcessExit::ProgramEnded);
     let output = start.output.as_ref();
     let output = output.map(|path| format!(" Its output until then is in {}.", path.display()));
     ProcessEnd {
@@ -125,5 +126,6 @@ pub(crate) fn lost_process(start: &ProcessStart) -> ProcessEnd {
 fn opening(start: &ProcessStart, exit: ProcessExit) -> String {
     let ProcessStart { process, command, .. } = start;
     let command = for_terminal_line(command, COMMAND_CHARS);
-    format!("Your background command {process} has ended: {exit}. The command: {command:?}.")
+    let verb = if let ProcessExit::LeftRunning { .. } = exit { "was" } else { "has ended:" };
+    format!("Your background command {process} {verb} {exit}. The command: {command:?}.")
 }

@@ -2,22 +2,23 @@
 
 mod command;
 mod output_log;
+mod process;
 mod progress;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::process::ProcessExit;
-use deputize_process::InteractiveCommand;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 pub(crate) use command::{BackgroundCommand, NewCommand};
+pub(crate) use process::StartedCommand;
 
 /// Commands that have ended and whose output can still be read. Of more, the first are forgotten.
 const ENDED_KEPT: usize = 16;
 
-/// The background commands of an agent. Dropping them ends them.
+/// The background commands of an agent. Dropping them ends them, except durable ones.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundCommands {
     /// In the order of their starts.
@@ -42,11 +43,7 @@ impl BackgroundCommands {
     }
 
     /// Watches a command that was started, to its end.
-    pub(crate) fn watch(
-        &self,
-        new: NewCommand,
-        command: InteractiveCommand,
-    ) -> Arc<BackgroundCommand> {
+    pub(crate) fn watch(&self, new: NewCommand, command: StartedCommand) -> Arc<BackgroundCommand> {
         let command = {
             let mut tasks = self.tasks.lock();
             while tasks.try_join_next().is_some() {}
@@ -64,7 +61,7 @@ impl BackgroundCommands {
         command
     }
 
-    /// Ends those that run, because their agent ends.
+    /// Ends those that run, because their agent ends; durable ones go on.
     pub(crate) async fn close(&self) {
         let running: BTreeMap<String, _> =
             self.all().into_iter().map(|command| (command.id().to_owned(), command)).collect();

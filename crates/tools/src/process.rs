@@ -122,7 +122,11 @@ fn list(commands: &[Arc<BackgroundCommand>]) -> String {
         };
         let unread = count(command.unread(), "byte");
         let text = deputize_core::truncate::truncate_chars(&command.start().command, COMMAND_CHARS);
-        format!("{} {state}, {unread} unread: {}", command.id(), shown(text))
+        let durable = match command.start().durable_pid {
+            Some(pid) => format!(", durable, PID {pid}"),
+            None => String::new(),
+        };
+        format!("{} {state}{durable}, {unread} unread: {}", command.id(), shown(text))
     };
     commands.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -131,6 +135,9 @@ fn list(commands: &[Arc<BackgroundCommand>]) -> String {
 fn unknown(id: &str, cx: &ToolCx) -> ToolError {
     let records = cx.agent.store.get_or_insert_with(ProcessRecords::default);
     ToolError::refused(match records.recorder().earlier_end(id) {
+        Some(exit @ ProcessExit::LeftRunning { .. }) => {
+            format!("{} is durable and was {exit}; the user can end it", shown(id))
+        }
         Some(exit) => format!("{} is gone: {exit}; start it again if it is needed", shown(id)),
         None => format!("no background command {}: action list shows the ids", shown(id)),
     })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use deputize_core::file_state::OnStaleWrite;
 use deputize_core::setting_names::SettingNames;
-use deputize_core::{Resource, ToolCx};
+use deputize_core::{AgentView, Resource, ToolCx};
 
 /// Lines of one page of `read_file`, unless set otherwise.
 pub const READ_LINES: usize = 2_000;
@@ -126,6 +126,9 @@ pub struct CommandSettings {
     pub env: BTreeMap<OsString, OsString>,
     /// Where a shell starts; `None` for its agent's directory.
     pub cwd: Option<PathBuf>,
+    /// Commands that are durable if started in the background: they go on when the program ends.
+    /// Only a call with exactly one of these texts starts one.
+    pub durable: Vec<String>,
 }
 
 impl Default for CommandSettings {
@@ -136,6 +139,7 @@ impl Default for CommandSettings {
             background: BackgroundLimits::default(),
             env: BTreeMap::new(),
             cwd: None,
+            durable: Vec::new(),
         }
     }
 }
@@ -195,6 +199,11 @@ impl Resource for Settings {}
 impl Settings {
     /// Those of the session that a call belongs to.
     pub(crate) fn of(cx: &ToolCx) -> Arc<Self> {
-        cx.agent.session.settings.get_or_insert_with(Self::default)
+        Self::of_agent(&cx.agent)
+    }
+
+    /// Those of an agent's session.
+    pub(crate) fn of_agent(agent: &AgentView) -> Arc<Self> {
+        agent.session.settings.get_or_insert_with(Self::default)
     }
 }

@@ -10,18 +10,19 @@ use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult, ToolCx,
-    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    AgentView, ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult,
+    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{
     Background, CommandIo, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState,
-    StateChange, base_env,
+    SpillFile, StateChange, base_env,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use crate::background::{BackgroundCommands, NewCommand};
+use crate::background::{BackgroundCommands, NewCommand, StartedCommand};
 use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
 use crate::shell_state;
@@ -32,6 +33,9 @@ use crate::{BackgroundLimits, Settings};
 const DESCRIPTION: &str = "Run a bash command without input. Directory and exported variables \
     stay. Long output is cut in the middle. Use background for servers and long \
     work; they end with your turn.";
+
+/// What a person who is asked about a durable command reads.
+const OUTLIVES: &str = "it goes on after this session, until you end it";
 
 /// Time in which a background command that ends at once is seen to end.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -52,6 +56,13 @@ pub(crate) struct Args {
     /// Background only.
     #[serde(default)]
     pty: bool,
+}
+
+impl Args {
+    /// Returns whether the command goes on when the program ends, as the person has configured.
+    fn is_durable(&self, agent: &AgentView) -> bool {
+        self.background && Settings::of_agent(agent).commands.durable.contains(&self.command)
+    }
 }
 
 #[derive(Debug)]
@@ -80,6 +91,11 @@ impl TypedTool for TerminalTool {
             subject: Subject::new(Some("run".into()), "command", ArgumentRole::Command),
             ..ToolSpec::effectful(spec_of::<Args>("terminal", DESCRIPTION), Effects::Unknown)
         }
+    }
+
+    async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+        let note = args.is_durable(agent).then(|| ("durable".to_owned(), OUTLIVES.into()));
+        note.into_iter().collect()
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
@@ -205,20 +221,18 @@ impl RunningShell {
         self.must_know_its_place(cx)?;
         check_room(commands, &Settings::of(cx).commands.background)?;
         self.state.check().map_err(|gone| ToolError::refused(gone.to_string()))?;
-        let (file, not_kept) = match spill::file(cx).await {
+        let is_durable = args.is_durable(&cx.agent);
+        let (mut file, not_kept) = match spill::file(cx).await {
             Ok(file) => (Some(file), None),
+            Err(why) if is_durable => return Err(ToolError::refused(describe_error(&why))),
             Err(why) => (None, Some(why)),
         };
-        let mut command = self.shell.plain_command(&self.state, &args.command);
-        let io = if args.pty {
-            // Programs then write fewer of the sequences that mean nothing to a model.
-            command.env.insert("TERM".into(), "dumb".into());
-            CommandIo::Terminal
-        } else {
-            CommandIo::Pipes
+        let path = file.as_ref().map(|file| file.path.clone());
+        let started = match file.take_if(|_| is_durable) {
+            Some(file) => self.start_durable(&args, file, cx).await?,
+            None => self.start_owned(&args).await?,
         };
-        let started = self.owner.interact(&command, io).await;
-        let started = started.map_err(|error| ToolError::refused(describe_error(&error)))?;
+        let durable_pid = started.durable_pid();
         let records = cx.agent.store.get_or_insert_with(ProcessRecords::default);
         let start = ProcessStart {
             process: records.recorder().next_id(),
@@ -226,10 +240,13 @@ impl RunningShell {
             command: args.command,
             notify: args.notify_on_complete,
             terminal: args.pty,
-            output: file.as_ref().map(|file| file.path.clone()),
+            output: path.clone(),
+            durable_pid,
         };
-        // Dropping it ends the command.
-        records.recorder().record_start(&start).map_err(ToolError::failed)?;
+        if let Err(error) = records.recorder().record_start(&start) {
+            started.end().await;
+            return Err(ToolError::failed(error));
+        }
         let new = NewCommand {
             start,
             records,
@@ -241,7 +258,44 @@ impl RunningShell {
         command.wait(None, FIRST_WAIT, &cx.cancel).await;
         let mut output = command.first_progress().into_output(command.id());
         output.notes.extend(not_kept.map(|why| describe_error(&why)));
+        output.notes.extend(durable_pid.zip(path).map(|(pid, path)| {
+            let path = path.display();
+            format!("durable: it goes on after this session, as PID {pid}; its output is in {path}")
+        }));
         Ok(output)
+    }
+
+    /// Starts a command that ends with its agent.
+    async fn start_owned(&self, args: &Args) -> Result<StartedCommand, ToolError> {
+        let mut command = self.shell.plain_command(&self.state, &args.command);
+        let io = if args.pty {
+            // Programs then write fewer of the sequences that mean nothing to a model.
+            command.env.insert("TERM".into(), "dumb".into());
+            CommandIo::Terminal
+        } else {
+            CommandIo::Pipes
+        };
+        let started = self.owner.interact(&command, io).await;
+        Ok(started.map_err(|error| ToolError::refused(describe_error(&error)))?.into())
+    }
+
+    /// Starts a command that goes on when this program ends.
+    async fn start_durable(
+        &self,
+        args: &Args,
+        file: SpillFile,
+        cx: &ToolCx,
+    ) -> Result<StartedCommand, ToolError> {
+        if args.pty || args.timeout_seconds.is_some() {
+            return Err(ToolError::refused(
+                "this command is durable: it has no terminal and no time limit; leave out pty and \
+                 timeout_seconds",
+            ));
+        }
+        let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
+        let command = self.shell.plain_command(&self.state, &args.command);
+        let started = supervisor.start_durable(&command, &file).await;
+        Ok(started.map_err(|error| ToolError::refused(describe_error(&error)))?.into())
     }
 
     async fn run(&mut self, args: Args, cx: &ToolCx) -> ToolCallResult {

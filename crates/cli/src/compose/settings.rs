@@ -249,6 +249,7 @@ pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Setting
                 ..deputize_tools::BackgroundLimits::default()
             },
             cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
+            durable: config.terminal.durable.clone(),
             ..deputize_tools::CommandSettings::default()
         },
         code: deputize_tools::CodeLimits {

@@ -113,6 +113,9 @@ fn ran(record: &CommandRecord) -> ScreenLine {
         CommandExit::Signal => line.with(Style::Bad, "  (ended by a signal)"),
         CommandExit::Killed => line.with(Style::Dim, "  (killed by its agent)"),
         CommandExit::AgentEnded => line.with(Style::Dim, "  (still ran, was killed)"),
+        CommandExit::LeftRunning(pid) => {
+            line.with(Style::Dim, format!("  (still runs, as PID {pid})"))
+        }
         _ => line.with(Style::Bad, "  (outcome unknown)"),
     }
 }

@@ -9,7 +9,7 @@ use deputize_core::hook::{HookDecision, HookRun};
 use deputize_core::message::CallStatus;
 use deputize_core::model::Delta;
 use deputize_core::policy::ApprovalAnswer;
-use deputize_core::process::{ProcessEnd, ProcessStart};
+use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::{for_terminal, for_terminal_line, for_verbatim_line};
 use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status};
@@ -308,7 +308,8 @@ fn process_start_words(start: &ProcessStart) -> String {
 }
 
 fn process_end_words(end: &ProcessEnd) -> String {
-    format!("{} has ended: {}", end.process, end.exit)
+    let verb = if let ProcessExit::LeftRunning { .. } = end.exit { "was" } else { "has ended:" };
+    format!("{} {verb} {}", end.process, end.exit)
 }
 
 fn stall_words(tool: Option<&str>, idle_ms: u64) -> String {

@@ -412,6 +412,7 @@ fn commands(outcome: &Outcome) -> impl Iterator<Item = CommandRun<'_>> {
             end: match exit_code {
                 Some(_) => None,
                 None if seen.ended_with_agent.contains(&at) => Some("still ran, was killed"),
+                None if seen.left_running.contains(&at) => Some("still runs"),
                 None if seen.unknown.contains(&at) => Some("unknown"),
                 None => Some("signal"),
             },

@@ -7,6 +7,8 @@ mod corpus;
 #[cfg(test)]
 mod cost;
 #[cfg(test)]
+mod durable;
+#[cfg(test)]
 mod environment;
 #[cfg(test)]
 mod helper;

@@ -161,6 +161,7 @@ impl WorkRecord {
             let end = match code {
                 Some(code) => format!("exit code {code}"),
                 None if self.receipts.unknown.contains(&at) => "outcome unknown".to_owned(),
+                None if self.receipts.left_running.contains(&at) => "still runs".to_owned(),
                 None => "ended by a signal".to_owned(),
             };
             format!("{}: {end}", line(command))
@@ -294,6 +295,7 @@ mod tests {
                 notify: false,
                 terminal: false,
                 output: None,
+                durable_pid: None,
             }],
             ended: BTreeMap::from([("p1".into(), ProcessExit::Code { code: 3 })]),
             children: vec![

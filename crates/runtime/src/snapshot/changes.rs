@@ -88,6 +88,8 @@ pub enum CommandExit {
     Killed,
     /// It still ran when its agent ended.
     AgentEnded,
+    /// It is durable, and goes on as this PID.
+    LeftRunning(u32),
     /// Not observed.
     Unknown,
 }
@@ -137,6 +139,7 @@ impl RunChanges {
             ProcessExit::Unknown | ProcessExit::ProgramEnded => CommandExit::Unknown,
             ProcessExit::Killed => CommandExit::Killed,
             ProcessExit::AgentEnded => CommandExit::AgentEnded,
+            ProcessExit::LeftRunning { pid } => CommandExit::LeftRunning(pid),
             _ => CommandExit::Signal,
         };
         self.commands.add(&end.command, exit);
@@ -179,9 +182,10 @@ impl CommandTotals {
         self.count = self.count.saturating_add(1);
         let kept = match exit {
             // What its agent ended on purpose did not fail.
-            CommandExit::Code(0) | CommandExit::Killed | CommandExit::AgentEnded => {
-                &mut self.successful
-            }
+            CommandExit::Code(0)
+            | CommandExit::Killed
+            | CommandExit::AgentEnded
+            | CommandExit::LeftRunning(_) => &mut self.successful,
             CommandExit::Unknown => {
                 self.unknown = self.unknown.saturating_add(1);
                 &mut self.unsuccessful

@@ -7,16 +7,14 @@ use deputize_core::Cancel;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::process_recorder::{ProcessOutcome, ProcessRecords};
 use deputize_core::sanitize::TextSource;
-use deputize_process::{
-    CommandInput, CommandOutput, DRAIN_LIMIT, Exit, InteractiveCommand, Output, ServiceProcess,
-    SpillFile,
-};
+use deputize_process::{CommandInput, CommandOutput, DRAIN_LIMIT, Exit, Output, SpillFile};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::output_log::{OutputFile, UnreadOutput, file_contains};
+use super::process::{CommandEnd, StartedCommand, WatchedProcess};
 use super::progress::CommandProgress;
 
 /// The tool that starts such commands.
@@ -30,7 +28,7 @@ pub(crate) struct NewCommand {
     pub(crate) records: Arc<ProcessRecords>,
     /// Time after which it is ended; `None` for no limit.
     pub(crate) time_limit: Option<Duration>,
-    /// Where its output is kept; `None` if it is not.
+    /// Where its output is kept; `None` if it is not, or if a durable command has it kept.
     pub(crate) file: Option<SpillFile>,
     /// Whether its agent may go on after its turn, so that it gets a message if the end of the
     /// turn ends the command.
@@ -81,16 +79,16 @@ impl BackgroundCommand {
     /// the command.
     pub(super) fn watch(
         new: NewCommand,
-        command: InteractiveCommand,
+        command: StartedCommand,
         tasks: &mut JoinSet<()>,
     ) -> Arc<Self> {
-        let InteractiveCommand { input, output, process, .. } = command;
+        let StartedCommand { input, output, process } = command;
         let watched = Arc::new(Self {
             start: new.start,
             records: new.records,
             is_top: new.is_top,
             began: Instant::now(),
-            input: AsyncMutex::new(Some(input)),
+            input: AsyncMutex::new(input),
             state: Mutex::default(),
             news: Notify::new(),
             stop: CancellationToken::new(),
@@ -158,6 +156,7 @@ impl BackgroundCommand {
             file: self.start.output.clone().map(|path| (path, in_file)),
             file_failed: state.file_failed.clone(),
             left: state.left.clone(),
+            is_durable: self.start.durable_pid.is_some(),
         }
     }
 
@@ -253,7 +252,7 @@ impl BackgroundCommand {
     fn is_news(&self, exit: ProcessExit, is_reported: bool) -> bool {
         match exit {
             ProcessExit::Killed => false,
-            ProcessExit::AgentEnded => self.is_top,
+            ProcessExit::AgentEnded | ProcessExit::LeftRunning { .. } => self.is_top,
             _ => self.start.notify && !is_reported,
         }
     }
@@ -286,15 +285,8 @@ struct Watcher {
     is_open: bool,
 }
 
-/// Why a command is over.
-enum CommandEnd {
-    Exited(Exit),
-    Stopped,
-    TimedOut,
-}
-
 impl Watcher {
-    async fn run(mut self, mut process: ServiceProcess, time_limit: Option<Duration>) {
+    async fn run(mut self, mut process: WatchedProcess, time_limit: Option<Duration>) {
         let command = Arc::clone(&self.command);
         let over = {
             let limit = async {
@@ -316,10 +308,14 @@ impl Watcher {
         if matches!(over, CommandEnd::Exited(_)) {
             self.drain().await;
         }
-        // Whatever it started ends with it.
-        let ended = self.reading(process.end()).await;
-        self.drain().await;
         let stopped = command.state.lock().stopped.unwrap_or(ProcessExit::Killed);
+        if let (CommandEnd::Stopped, ProcessExit::AgentEnded, Some(pid)) =
+            (&over, stopped, command.start.durable_pid)
+        {
+            return command.record_end(ProcessExit::LeftRunning { pid }, Vec::new());
+        }
+        let left = self.reading(process.end(&over)).await;
+        self.drain().await;
         let exit = match over {
             CommandEnd::Exited(Exit::Code(code)) => ProcessExit::Code { code },
             CommandEnd::Exited(Exit::Signal(signal)) => ProcessExit::Signal { signal },
@@ -329,7 +325,7 @@ impl Watcher {
             CommandEnd::TimedOut => ProcessExit::TimedOut,
         };
         *command.input.lock().await = None;
-        command.record_end(exit, ended.left);
+        command.record_end(exit, left);
     }
 
     /// Reads the output while something else is waited for.

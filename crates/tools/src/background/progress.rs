@@ -24,12 +24,14 @@ pub(crate) struct CommandProgress {
     pub(crate) file_failed: Option<String>,
     /// Processes that could not be ended.
     pub(crate) left: Vec<i32>,
+    /// Whether the command is durable: its file has the last part of its output.
+    pub(crate) is_durable: bool,
 }
 
 impl CommandProgress {
     /// Returns what is known of the command with this ID as a result.
     pub(crate) fn into_output(self, id: &str) -> ToolOutput {
-        let Self { output, exit, ran, file, file_failed, left } = self;
+        let Self { output, exit, ran, file, file_failed, left, is_durable } = self;
         let mut result = ToolOutput::text(output_text(&output));
         let seconds = count(ran.as_secs(), "second");
         result.notes.push(match exit {
@@ -39,6 +41,9 @@ impl CommandProgress {
         if output.omitted() > 0 {
             let omitted = format!("{} of new output left out", count(output.omitted(), "byte"));
             result.notes.push(match (file, file_failed) {
+                (Some((path, _)), _) if is_durable => {
+                    format!("{omitted}; the last part of all is in {}", path.display())
+                }
                 (Some((path, _)), None) => {
                     format!("{omitted}; all output is in {}", path.display())
                 }

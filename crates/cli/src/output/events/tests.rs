@@ -126,6 +126,7 @@ fn add_process(writer: &mut TestWriter, agent: &AgentId) {
         notify: true,
         terminal: false,
         output: Some("/s/out.log".into()),
+        durable_pid: None,
     };
     writer.add(agent, Event::ProcessStart(start));
     let end = ProcessEnd {

@@ -216,6 +216,7 @@ fn background_commands_stand_below_the_top_agent_until_they_end() {
             notify: false,
             terminal: false,
             output: None,
+            durable_pid: None,
         })
     };
     writer.add(&root(), start("p1", "npm run\u{1b}[31m dev"));

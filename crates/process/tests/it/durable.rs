@@ -1,0 +1,74 @@
+//! Commands that go on when their program ends.
+
+use std::fs;
+use std::path::Path;
+
+use deputize_process::{CommandIo, Exit, SpillFile};
+
+use crate::process_table::{Marker, Mode, bash, no_zombie_stays, until};
+
+fn holds(file: &Path, text: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|output| output.contains(text))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_on_after_its_supervisor_and_writes_on_to_its_file() {
+    for mode in [Mode::Namespace, Mode::TreeKill] {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = dir.path().join("gate");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).unwrap();
+        let file = SpillFile::new(dir.path().join("log"));
+        let (durable, other) = (Marker::new(), Marker::new());
+        let script = format!("echo one; cat {}; echo two; {{S}}", gate.display());
+        let supervisor = mode.supervisor();
+        let owner = supervisor.owner();
+        let ordinary = bash(&other.fill("{S}"));
+        let ordinary = owner.interact(&ordinary, CommandIo::Pipes).await.unwrap();
+        let command = bash(&durable.fill(&script));
+        let mut started = supervisor.start_durable(&command, &file).await.unwrap();
+        let mut buffer = [0; 100];
+        let read = started.output.read(&mut buffer).await;
+        assert_eq!(&buffer[..read], b"one\n", "{mode:?}");
+        until("the other one runs", || other.sleeping() == 1).await;
+
+        assert!(owner.end().await.is_complete(), "{mode:?}");
+        drop((ordinary, owner, supervisor, started.output));
+        assert_eq!(other.alive(), [0; 0], "{mode:?}");
+        drop(fs::OpenOptions::new().write(true).open(&gate).unwrap());
+        until("it writes on", || holds(&file.path, "one\ntwo\n")).await;
+        until("it sleeps", || durable.sleeping() == 1).await;
+
+        let pid = started.process.pid();
+        let group = rustix::process::getpgid(rustix::process::Pid::from_raw(pid)).unwrap();
+        assert_eq!(group.as_raw_nonzero().get(), pid);
+        assert!(started.process.end().await.is_complete(), "{mode:?}");
+        assert_eq!(durable.alive(), [0; 0], "{mode:?}");
+    }
+    no_zombie_stays().await;
+}
+
+#[tokio::test]
+async fn ending_it_ends_its_group_when_its_first_process_goes_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = SpillFile::new(dir.path().join("log"));
+    let marker = Marker::new();
+    let supervisor = Mode::TreeKill.supervisor();
+    let command = bash(&marker.fill("(trap '' TERM; {S}; true) & exec {S}"));
+    let started = supervisor.start_durable(&command, &file).await.unwrap();
+    until("both sleep", || marker.sleeping() == 2).await;
+    assert!(started.process.end().await.is_complete());
+    until("nothing is left", || marker.alive().is_empty()).await;
+}
+
+#[tokio::test]
+async fn its_exit_is_seen_and_what_it_started_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = SpillFile::new(dir.path().join("log"));
+    let marker = Marker::new();
+    let supervisor = Mode::TreeKill.supervisor();
+    let command = bash(&marker.fill("{S} & exit 7"));
+    let mut started = supervisor.start_durable(&command, &file).await.unwrap();
+    assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
+    drop((started, supervisor));
+    assert_eq!(marker.sleeping(), 1);
+}
