@@ -308,3 +308,64 @@ async fn a_model_sees_images_of_servers() {
         assert_eq!(images(&server.requests()[1]), Vec::<String>::new());
     }
 }
+
+/// A photo with EXIF data that name a photographer and a place.
+const PHOTO: &[u8] = include_bytes!("../../crates/image/tests/progressive.jpg");
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn a_person_shows_images_with_a_task_and_with_a_later_message() {
+    let lab = lab();
+    fs::write(lab.work("photo.jpg"), PHOTO).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Seen."))).await;
+    let args = ["--image", "dot.png", "--image", "photo.jpg", "--record", "tape", "What is it?"];
+    let ended = run(&lab, &server, SEEING, &args).await.with_code(0);
+    let first = images(&server.requests()[0]);
+    let pixel = format!("data:image/png;base64,{PIXEL}");
+    assert_eq!((first.len(), &first[0]), (2, &pixel));
+    // The photo without what its file says beside it.
+    let shown = decode(first[1].strip_prefix("data:image/jpeg;base64,").unwrap());
+    assert!(has(PHOTO, "A photographer") && has(PHOTO, "A comment"));
+    assert!(!has(&shown, "A photographer") && !has(&shown, "A comment"));
+    assert!(server.requests()[0].text().contains("What is it?"));
+
+    let replay = lab.deputize(&["run", "--replay", "tape"]);
+    let played = RunningProgram::start(replay).end().await.with_code(0);
+    assert_eq!(played.out, ended.out);
+
+    let resume = ["--resume", &lab.session(), "--image", "dot.png", "And now?"];
+    run(&lab, &server, SEEING, &resume).await.with_code(0);
+    let seen = images(server.requests().last().unwrap());
+    assert_eq!(seen, [&first[..], &[pixel]].concat());
+}
+
+#[tokio::test]
+async fn images_that_cannot_be_shown_are_refused_before_any_request() {
+    let lab = lab();
+    fs::write(lab.work("notes.txt"), "text").unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Seen."))).await;
+    let many = ["--image", "dot.png"].repeat(21);
+    let cases: [(&str, &[&str], &str); 5] = [
+        ("openai/gpt-3.5-turbo", &["--image", "dot.png"], "sees no images: leave out --image"),
+        (SEEING, &["--image", "none.png"], "cannot read the image `none.png`: "),
+        (SEEING, &["--image", "."], "cannot read the image `.`: it is not a regular file"),
+        (
+            SEEING,
+            &["--image", "dot.png", "--image", "notes.txt"],
+            "cannot show the image `notes.txt`: it is neither PNG, JPEG, WebP nor GIF",
+        ),
+        (SEEING, &many, "there are 21 images, and a message has at most 20"),
+    ];
+    for (name, args, why) in cases {
+        let ended = run(&lab, &server, name, &[args, &["Look"]].concat()).await.with_code(2);
+        assert!(ended.err.contains(why), "{}", ended.err);
+    }
+    run(&lab, &server, SEEING, &["Look"]).await.with_code(0);
+    let resume = ["--resume", &lab.session(), "--image", "dot.png"];
+    let ended = run(&lab, &server, SEEING, &resume).await.with_code(2);
+    assert!(ended.err.contains("--image needs a message"), "{}", ended.err);
+    assert_eq!(server.requests().len(), 1);
+}

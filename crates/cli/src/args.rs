@@ -167,9 +167,10 @@ pub(crate) struct Run {
 }
 
 /// Options that a replay takes from its recording.
-const NOT_IN_REPLAY: [&str; 11] = [
+const NOT_IN_REPLAY: [&str; 12] = [
     "resume",
     "record",
+    "images",
     "model",
     "base_url",
     "api_key_env",
@@ -206,6 +207,9 @@ pub(crate) struct RunOptions {
     /// Format of standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = OutputFormat::Text)]
     pub(crate) output: OutputFormat,
+    /// Show the model an image with the message: PNG, JPEG, WebP or GIF; repeat it for more
+    #[arg(long = "image", value_name = "FILE")]
+    pub(crate) images: Vec<PathBuf>,
     /// Record all input from outside into a new file, for `run --replay FILE`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::invocation::format_command;
 
 pub(crate) mod attachment;
+pub(crate) mod image_files;
 
 /// Limit on a task, in bytes.
 const TASK_BYTES: usize = 1024 * 1024;

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! PNG, JPEG, WebP and GIF are read. The size of an image is known before it is decoded, and bounds
-//! the memory that decoding takes. This crate deliberately reads no other formats, shows no
-//! animations, and keeps no metadata of an image that it scales.
+//! the memory that decoding takes. Metadata, such as the place of a photo, are cut. This crate
+//! deliberately reads no other formats and shows no animations.
 //!
 //! # Features and stability
 //!
@@ -20,6 +20,7 @@
 
 mod error;
 mod limits;
+mod metadata;
 mod reader;
 mod scale;
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::error::ImageError;
 use crate::limits::ImageLimits;
+use crate::metadata::without_metadata;
 use crate::scale::shrink;
 
 /// Characters of a decoder's words in an error.
@@ -62,8 +63,8 @@ impl ImageReader {
         self.limits
     }
 
-    /// Decodes an image and makes it small enough. Bytes of a whole file that is small already are
-    /// kept. This takes up to a second and belongs on a thread that may block.
+    /// Decodes an image and makes it small enough. The picture of a whole file that is small already
+    /// is kept as it is coded. Metadata never are. This takes up to a second and belongs on a thread that may block.
     ///
     /// # Errors
     /// When the bytes are no whole image of a known format, or above a limit.
@@ -78,10 +79,10 @@ impl ImageReader {
         let size = size_of(&decoded.pixels);
         let is_small = size.width.max(size.height) <= self.limits.side
             && bytes.len() <= self.limits.shown_bytes;
-        let image = if is_small && decoded.upright && is_still(format, bytes) {
-            Image::new(format, size, bytes)
-        } else {
-            shrink(decoded.pixels, format, &self.limits)?
+        let is_shown_so = is_small && decoded.upright && is_still(format, bytes);
+        let image = match is_shown_so.then(|| without_metadata(format, bytes)).flatten() {
+            Some(bytes) => Image::new(format, size, &bytes),
+            None => shrink(decoded.pixels, format, &self.limits)?,
         };
         Ok(ReadImage { image, format, size })
     }
@@ -244,13 +245,78 @@ mod tests {
     fn a_photo_that_its_metadata_turn_is_shown_upright() {
         // The tag of the orientation with the value 6: a quarter to the right.
         let exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
-        let jpeg = file(corner(80, 60), Codec::Jpeg);
-        let length = u16::try_from(exif.len() + 2).unwrap().to_be_bytes();
-        let turned = [&jpeg[..2], &[0xff, 0xe1], &length, exif, &jpeg[2..]].concat();
-        let read = read(&turned);
+        let read = read(&with_segment(&file(corner(80, 60), Codec::Jpeg), 0xe1, exif));
         assert_eq!((read.size.width, read.size.height), (60, 80));
         let [red, _, blue] = pixels_of(&read).get_pixel(50, 5).0;
         assert!(red > 200 && blue < 60, "the red corner is on the right: {red} {blue}");
+    }
+
+    /// A JPEG file with a segment of this kind after its first two bytes.
+    fn with_segment(jpeg: &[u8], kind: u8, content: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(content.len() + 2).unwrap().to_be_bytes();
+        [&jpeg[..2], &[0xff, kind], &length, content, &jpeg[2..]].concat()
+    }
+
+    fn png_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(content.len()).unwrap().to_be_bytes();
+        let counted = [&kind[..], content].concat();
+        [&length[..], &counted, &crc32(&counted).to_be_bytes()].concat()
+    }
+
+    /// A WebP file with EXIF and XMP data that name a place.
+    fn webp_of_a_place(webp: &[u8]) -> Vec<u8> {
+        let chunk = |kind: &[u8; 4], content: &[u8]| {
+            let length = u32::try_from(content.len()).unwrap().to_le_bytes();
+            [&kind[..], &length, content].concat()
+        };
+        let head = chunk(b"VP8X", &[0b1100, 0, 0, 0, 79, 0, 0, 59, 0, 0]);
+        let body = [
+            b"WEBP".to_vec(),
+            head,
+            webp[12..].to_vec(),
+            chunk(b"EXIF", b"II*\0\x08\0\0\0\0\0\0\0\0\0A place!"),
+            chunk(b"XMP ", b"<x>A place!</x>."),
+        ]
+        .concat();
+        [b"RIFF", &u32::try_from(body.len()).unwrap().to_le_bytes()[..], &body].concat()
+    }
+
+    #[test]
+    fn what_a_file_says_beside_its_picture_is_not_shown() {
+        let jpeg = file(corner(80, 60), Codec::Jpeg);
+        let png = file(corner(80, 60), Codec::Png);
+        let webp = file(corner(80, 60), Codec::WebP);
+        let exif = b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0A place!";
+        let (head, data) = png.split_at(33);
+        let text = png_chunk(b"tEXt", b"Author\0A place!");
+        let places = [
+            (with_segment(&jpeg, 0xe1, exif), &jpeg),
+            (with_segment(&jpeg, 0xfe, b"A place!"), &jpeg),
+            (with_segment(&jpeg, 0xed, b"Photoshop 3.0\0A place!"), &jpeg),
+            ([&jpeg[..], b"A place!"].concat(), &jpeg),
+            ([head, &text, data].concat(), &png),
+            ([head, &png_chunk(b"eXIf", b"II*\0\x08\0\0\0A place!"), data].concat(), &png),
+            ([&png[..], b"A place!"].concat(), &png),
+        ];
+        for (place, picture) in places {
+            assert_eq!(&bytes_of(&read(&place)), picture);
+        }
+        let shown = read(&webp_of_a_place(&webp));
+        let bytes = bytes_of(&shown);
+        assert!(!bytes.windows(7).any(|window| window == b"A place"));
+        assert_eq!(shown.image.format(), ImageFormat::Webp);
+        assert_eq!(pixels_of(&shown), pixels_of(&read(&webp)));
+    }
+
+    #[test]
+    fn a_photo_in_several_scans_keeps_its_picture_and_its_colours() {
+        // Several scans, restart markers, a colour profile, EXIF data with a place, a comment.
+        let bytes = include_bytes!("../tests/progressive.jpg");
+        let shown = read(bytes);
+        assert!(bytes_of(&shown).len() < bytes.len());
+        assert!(bytes_of(&shown).windows(11).any(|window| window == b"ICC_PROFILE"));
+        let as_it_was = image::load_from_memory(bytes).unwrap().into_rgb8();
+        assert_eq!(pixels_of(&shown), as_it_was);
     }
 
     #[test]
@@ -314,6 +380,7 @@ mod tests {
             let limits = ImageLimits { pixels: 1_000_000, ..ImageLimits::default() };
             if let Ok(read) = ImageReader::new(limits).read(&bytes) {
                 prop_assert!(read.image.size().width <= limits.side);
+                prop_assert!(image::load_from_memory(&bytes_of(&read)).is_ok());
             }
         }
     }

@@ -47,6 +47,7 @@ impl SessionOptions {
         let config = self.config.clone();
         let set = self.set.clone();
         RunOptions {
+            images: Vec::new(),
             model: self.model.clone(),
             toolsets: self.toolsets.clone(),
             profile: self.profile.clone(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use deputize_acp::AcpProgram;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
+use deputize_core::image::Image;
 use deputize_core::{Resource as _, ToolName};
 use deputize_runtime::{SessionConfig, StoredSession};
 use deputize_tools::Processes;
@@ -26,6 +27,7 @@ use crate::processes;
 use crate::runtime::{own, start_threads};
 use crate::stdio::tell;
 use crate::task::attachment::Attachment;
+use crate::task::image_files::{ImageFileError, read_images};
 use crate::task::{self, PATIENCE, TaskInput};
 
 mod recording;
@@ -57,8 +59,12 @@ pub(crate) fn run(
     let RunStart {
         composition, external, models, endpoint, dir, stored, id, mode, cwd, most, ..
     } = start;
+    let images = images(options, &models)?;
     // A session goes on also when there is nothing new to say.
     let (task, piped) = read_task(job, stored.is_none(), around)?;
+    if task.is_none() && !images.is_empty() {
+        return Err(CliError::usage(ImageFileError::NoMessage));
+    }
     let spill = dir.spill(&id);
     let material =
         piped.map(|bytes| attached(bytes, &composition.config, &spill, &models, options));
@@ -67,7 +73,8 @@ pub(crate) fn run(
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
     let model = models.name.clone();
-    let plan = RunPlan { model, options: models.options.clone(), mode, cwd, task, material };
+    let plan =
+        RunPlan { model, options: models.options.clone(), mode, cwd, task, material, images };
     let mut parts = stage.parts(composition.parts(models));
     parts.record.endpoint = endpoint;
     parts.record.config_file.clone_from(&sources.config_file);
@@ -88,6 +95,14 @@ pub(crate) fn run(
     drop(processes);
     let report = |code| recorder.map_or(code, |it| recording::report(&it, code, options.quiet));
     code.map(report)
+}
+
+/// Returns the images that the model is shown with the message.
+fn images(options: &RunOptions, models: &ResolvedModels) -> Result<Vec<Image>, CliError> {
+    if !options.images.is_empty() && !models.models.sees_images(&models.name) {
+        return Err(CliError::usage(ImageFileError::NoVision(models.name.clone())));
+    }
+    read_images(&options.images).map_err(CliError::usage)
 }
 
 /// Returns the input from a pipe as it goes with the task, and prints a note on it.

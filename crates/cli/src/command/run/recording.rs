@@ -139,13 +139,15 @@ pub(crate) fn replay(
     let parts = stage.parts(composition.played());
     let model = recorded.model;
     let options = recorded.options;
-    let plan = RunPlan { model, options, mode, cwd, task: None, material: None };
+    let images = recorded.images;
+    let plan = RunPlan { model, options, mode, cwd, task: None, material: None, images };
     let work = async {
         let replay = Replay::new(recording, parts);
         let id = replay.session().id().clone();
         let spec = composition.assembly.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
         let mut spec = composition.with_attachment(spec, material.as_deref());
         spec.options = plan.options;
+        spec.images = plan.images;
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;
         let ended = outcome.map_err(CliError::failed);

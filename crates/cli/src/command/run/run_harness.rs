@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::authority::ApproverMode;
+use deputize_core::image::Image;
 use deputize_core::model::ModelOptions;
 use deputize_core::outcome::ExitReason;
 use deputize_core::person::Person;
@@ -52,6 +53,8 @@ pub(super) struct RunPlan {
     /// The task, with piped input.
     pub(super) task: Option<String>,
     pub(super) material: Option<Attachment>,
+    /// Images that the model is shown with the message.
+    pub(super) images: Vec<Image>,
 }
 
 /// Where the session is stored, and whether it exists.
@@ -189,6 +192,7 @@ impl RunHarness {
         let mut spec =
             composition.with_attachment(spec, plan.material.as_ref().map(|it| it.text.as_str()));
         spec.options = plan.options;
+        spec.images = plan.images;
         let run = session.run(spec, authority, &self.cancel);
         Ok(Box::pin(self.watch(composition, dir, &session, run)).await)
     }
@@ -213,7 +217,7 @@ impl RunHarness {
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
             message: plan.task.map(|words| message(material, &words)),
-            images: Vec::new(),
+            images: plan.images,
             model: Some(plan.model),
             approver: Some(plan.mode),
             max_iterations: Some(composition.config.max_iterations),
