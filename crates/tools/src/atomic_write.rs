@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::blocking::still_wanted;
 use crate::granted_path::GrantedPath;
+use crate::parent_directory::ParentDirectory;
 use crate::path_error::PathError;
 
 /// The part of a file's mode that a new content keeps; that a program runs as its owner is not
@@ -33,7 +34,9 @@ const KEPT_MODE: u32 = 0o777;
 /// instant between name and move, and file systems without unnamed files, such as network file
 /// systems: there it leaves `.deputize-*.tmp`.
 ///
-/// Other names of the same file (hard links) keep the old content.
+/// Other names of the same file (hard links) keep the old content. The owner, the group and the mode
+/// stay; where this user cannot give the new file to the owner of the old one, nothing is written.
+/// Directories that were created for a file that is not written are removed.
 pub(crate) fn replace(
     cx: &ToolCx,
     place: &GrantedPath,
@@ -42,10 +45,12 @@ pub(crate) fn replace(
 ) -> Result<(), ToolError> {
     still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
-    let (dir, name) = parent(place).map_err(failed)?;
+    let ParentDirectory { dir, name, created } = ParentDirectory::open(place).map_err(failed)?;
     let temporary = TemporaryFile::create(cx, dir, name).map_err(failed)?;
-    temporary.fill(new, old).map_err(failed)?;
-    put(cx, place, old, temporary, name)
+    temporary.fill(place, new, old)?;
+    put(cx, place, old, temporary, name)?;
+    created.keep();
+    Ok(())
 }
 
 /// The last step: moves what was written there, if that is still wanted and still right.
@@ -82,20 +87,6 @@ pub(crate) fn check_unchanged(
     }
 }
 
-/// The directory of a place, made if need be, and the name in it.
-pub(crate) fn parent(place: &GrantedPath) -> io::Result<(Dir, &Path)> {
-    let rel = place.rel();
-    let name = rel.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let dir = match rel.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        None => place.root().try_clone()?,
-        Some(parent) => {
-            place.root().create_dir_all(parent)?;
-            place.root().open_dir(parent)?
-        }
-    };
-    Ok((dir, Path::new(name)))
-}
-
 /// Returns metadata that changes with a file.
 fn stamp(meta: &Metadata) -> (u64, u64, u64, i64, i64) {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
@@ -126,17 +117,38 @@ impl TemporaryFile {
         Ok(Self { dir, name, file, named: true })
     }
 
-    pub(crate) fn fill(&self, new: &[u8], old: Option<&Metadata>) -> io::Result<()> {
+    /// Writes the content of a place, with the owner, the group and the mode of an old file.
+    pub(crate) fn fill(
+        &self,
+        place: &GrantedPath,
+        new: &[u8],
+        old: Option<&Metadata>,
+    ) -> Result<(), PathError> {
+        let failed = |source| PathError::of("write", place.shown(), source);
         let mut file = &self.file;
         if let Some(old) = old {
-            // Only the administrator can give files away; for anyone else the new file is theirs.
-            let user = rustix::fs::Uid::from_raw(old.uid());
-            let group = rustix::fs::Gid::from_raw(old.gid());
-            let _ours_then = rustix::fs::fchown(file, Some(user), Some(group));
-            file.set_permissions(Permissions::from_mode(old.mode() & KEPT_MODE))?;
+            if !self.take_owner(old).map_err(failed)? {
+                return Err(PathError::OtherOwner(place.shown().to_owned()));
+            }
+            let mode = Permissions::from_mode(old.mode() & KEPT_MODE);
+            file.set_permissions(mode).map_err(failed)?;
         }
-        file.write_all(new)?;
-        file.sync_all()
+        file.write_all(new).map_err(failed)?;
+        file.sync_all().map_err(failed)
+    }
+
+    /// Gives the new file the owner and the group of an old one, and returns whether it has them. Only
+    /// the administrator can give files away; anyone can give a file to a group of their own.
+    fn take_owner(&self, old: &Metadata) -> io::Result<bool> {
+        let is_same = |new: &Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
+        let new = self.file.metadata()?;
+        if is_same(&new) {
+            return Ok(true);
+        }
+        let user = (new.uid() != old.uid()).then(|| rustix::fs::Uid::from_raw(old.uid()));
+        let group = rustix::fs::Gid::from_raw(old.gid());
+        let _whether_it_was_given_shows = rustix::fs::fchown(&self.file, user, Some(group));
+        Ok(is_same(&self.file.metadata()?))
     }
 
     pub(crate) fn move_to(mut self, name: &Path) -> io::Result<()> {
@@ -199,7 +211,7 @@ mod tests {
     use crate::fixture::{ToolFixture, again_without_rights};
     use crate::read_file::ReadFile;
     use crate::write_file::WriteFile;
-    use deputize_requirements::test_path;
+    use deputize_requirements::{require, root, test_path};
     use serde_json::json;
 
     #[test]
@@ -213,6 +225,8 @@ mod tests {
             let error = replace(&bench.cx, &place, old, b"mine").unwrap_err().to_string();
             assert!(error.contains("another program changed it during this call"), "{error}");
         }
+        let new = GrantedPath::to_write(&bench.cx, "new/er/f").unwrap();
+        replace(&bench.cx, &new, Some(&read), b"mine").unwrap_err();
         assert_eq!(bench.get("f"), b"written by someone else");
         assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
     }
@@ -241,6 +255,73 @@ mod tests {
         });
     }
 
+    #[tokio::test]
+    async fn a_changed_file_keeps_its_owner_and_its_group() {
+        use std::os::unix::fs::{MetadataExt as _, chown};
+        require!(root());
+        let bench = ToolFixture::new();
+        for name in ["written", "edited", "patched"] {
+            bench.put(name, "old\n");
+            chown(bench.path(name), Some(12_345), Some(23_456)).unwrap();
+            bench.call(ReadFile, json!({"path": name})).await;
+        }
+        let patch = "--- a/patched\n+++ b/patched\n@@ -1 +1 @@\n-old\n+new\n";
+        bench.call(WriteFile, json!({"path": "written", "content": "new\n"})).await;
+        bench.call(EditFile, json!({"path": "edited", "old": "old", "new": "new"})).await;
+        bench.call(ApplyPatch, json!({"patch": patch})).await;
+        for name in ["written", "edited", "patched"] {
+            let meta = bench.path(name).metadata().unwrap();
+            assert_eq!(bench.get(name), b"new\n");
+            assert_eq!((meta.uid(), meta.gid()), (12_345, 23_456), "{name}");
+        }
+    }
+
+    /// A file of the administrator that everybody may write: each process of this test knows it by
+    /// the one that began.
+    fn file_of_root(process: u32) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("deputize-file-of-root-{process}"))
+    }
+
+    #[test]
+    fn a_file_that_would_change_its_owner_is_not_changed() {
+        struct RootFile(std::path::PathBuf);
+        impl Drop for RootFile {
+            fn drop(&mut self) {
+                std::fs::remove_file(&self.0).unwrap();
+            }
+        }
+        let of_root = root().is_ok().then(|| {
+            let file = RootFile(file_of_root(std::process::id()));
+            std::fs::write(&file.0, "old\n").unwrap();
+            std::fs::set_permissions(&file.0, PermissionsExt::from_mode(0o666)).unwrap();
+            file
+        });
+        again_without_rights(test_path!(), || {
+            let file = file_of_root(std::os::unix::process::parent_id());
+            let made = file.exists().then_some(()).ok_or_else(|| "it needs root".to_owned());
+            require!(made);
+            let bench = ToolFixture::new();
+            std::fs::hard_link(file, bench.path("f")).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                bench.call(ReadFile, json!({"path": "f"})).await;
+                let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+new\n--- /dev/null\n+++ b/d/g\n\
+                             @@ -0,0 +1 @@\n+new\n";
+                let results = [
+                    bench.call(WriteFile, json!({"path": "f", "content": "new"})).await,
+                    bench.call(EditFile, json!({"path": "f", "old": "old", "new": "new"})).await,
+                    bench.call(ApplyPatch, json!({"patch": patch})).await,
+                ];
+                for result in results {
+                    assert!(result.contains("f belongs to another user or group"), "{result}");
+                }
+            });
+            assert_eq!(bench.get("f"), b"old\n");
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+        });
+        drop(of_root);
+    }
+
     #[test]
     fn a_cancel_while_the_new_content_is_written_changes_nothing() {
         let bench = ToolFixture::new();
@@ -250,7 +331,7 @@ mod tests {
         let temporary =
             TemporaryFile::create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f"))
                 .unwrap();
-        temporary.fill(b"new", Some(&old)).unwrap();
+        temporary.fill(&place, b"new", Some(&old)).unwrap();
         bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
         let error = put(&bench.cx, &place, Some(&old), temporary, Path::new("f")).unwrap_err();
         assert!(matches!(error, ToolError::Cancelled(_)), "{error}");
@@ -274,7 +355,7 @@ mod tests {
             }
             let temporary =
                 create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f")).unwrap();
-            temporary.fill(b"new", None).unwrap();
+            temporary.fill(&place, b"new", None).unwrap();
             std::mem::forget(temporary);
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), left);
         }
@@ -290,7 +371,7 @@ mod tests {
             drop(create());
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 0);
             let temporary = create();
-            temporary.fill(b"new", None).unwrap();
+            temporary.fill(&place, b"new", None).unwrap();
             put(&bench.cx, &place, None, temporary, Path::new("f")).unwrap();
             assert_eq!(bench.get("f"), b"new");
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);

@@ -6,10 +6,11 @@ use cap_std::fs::{Dir, Metadata};
 use deputize_core::file_state::FileVersion;
 use deputize_core::{ToolCx, ToolEffect, ToolError, ToolOutput};
 
-use crate::atomic_write::{TemporaryFile, check_unchanged, parent};
+use crate::atomic_write::{TemporaryFile, check_unchanged};
 use crate::blocking::still_wanted;
 use crate::existing_file::ExistingFile;
 use crate::granted_path::GrantedPath;
+use crate::parent_directory::{CreatedDirectories, ParentDirectory};
 use crate::path_error::PathError;
 
 /// A change of one file. The caller holds the lock of its path.
@@ -53,13 +54,14 @@ impl FileUpdate {
     /// Writes a content beside the place, and returns it ready to be moved there.
     fn prepare(&self, cx: &ToolCx, content: Option<&[u8]>) -> Result<ReadyChange<'_>, ToolError> {
         let failed = |source| PathError::of("write", self.place.shown(), source);
-        let (dir, name) = parent(&self.place).map_err(failed)?;
-        let ready = ReadyChange { change: self, dir, name, temporary: None };
+        let opened = ParentDirectory::open(&self.place).map_err(failed)?;
+        let ParentDirectory { dir, name, created } = opened;
+        let ready = ReadyChange { change: self, dir, name, temporary: None, created };
         let Some(content) = content else { return Ok(ready) };
         let dir = ready.dir.try_clone().map_err(failed)?;
         let temporary = TemporaryFile::create(cx, dir, name).map_err(failed)?;
         let mode_of = self.old.as_ref().map(|old| &old.meta).or(self.mode_of.as_ref());
-        temporary.fill(content, mode_of).map_err(failed)?;
+        temporary.fill(&self.place, content, mode_of)?;
         Ok(ReadyChange { temporary: Some(temporary), ..ready })
     }
 }
@@ -71,6 +73,7 @@ struct ReadyChange<'c> {
     name: &'c Path,
     /// The new content; `None` if the file is to be removed.
     temporary: Option<TemporaryFile>,
+    created: CreatedDirectories,
 }
 
 impl ReadyChange<'_> {
@@ -88,7 +91,7 @@ impl ReadyChange<'_> {
 /// All new contents are on disk before the first file is changed, and nothing is changed if another
 /// program changed one of the files meanwhile. If a change fails nevertheless, those before it are
 /// undone. A program that is killed between two of these last steps leaves the first ones made.
-/// Directories that were created for new files stay.
+/// Directories that were created for files that are not written are removed.
 ///
 /// # Errors
 /// If a change is not possible. Nothing is changed then, unless the error says so.
@@ -97,10 +100,14 @@ pub(crate) fn make_all(
     changes: &[FileUpdate],
     mut output: ToolOutput,
 ) -> Result<ToolOutput, ToolError> {
+    // Dropped last, when nothing is in them any more.
+    let mut created = CreatedDirectories::default();
     let mut ready = Vec::with_capacity(changes.len());
     for change in changes {
         still_wanted(cx)?;
-        ready.push(change.prepare(cx, change.new.as_deref())?);
+        let mut prepared = change.prepare(cx, change.new.as_deref())?;
+        created.add(std::mem::take(&mut prepared.created));
+        ready.push(prepared);
     }
     for ReadyChange { change, dir, name, .. } in &ready {
         check_unchanged(&change.place, dir, name, change.old.as_ref().map(|old| &old.meta))?;
@@ -112,6 +119,7 @@ pub(crate) fn make_all(
             return Err(undo(cx, made, error));
         }
     }
+    created.keep();
     for change in changes {
         change.record(cx);
         output.facts.push(change.effect());
@@ -125,7 +133,12 @@ fn undo(cx: &ToolCx, made: &[FileUpdate], error: PathError) -> ToolError {
     let mut left = Vec::new();
     for change in made.iter().rev() {
         let old = change.old.as_ref().map(|old| old.bytes.as_deref().unwrap_or_default());
-        let undone = change.prepare(cx, old).and_then(|ready| Ok(ready.make()?));
+        let undone = change.prepare(cx, old).and_then(|mut ready| {
+            let created = std::mem::take(&mut ready.created);
+            ready.make()?;
+            created.keep();
+            Ok(())
+        });
         if undone.is_err() {
             change.record(cx);
             output.facts.push(change.effect());
@@ -164,7 +177,7 @@ mod tests {
         last.old = Some(ExistingFile { meta, version: FileVersion::of(b""), bytes: None });
         let changes = [
             change(&bench, "a", Some("new a")),
-            change(&bench, "new", Some("x")),
+            change(&bench, "new/er/x", Some("x")),
             change(&bench, "b", None),
             last,
         ];
@@ -173,6 +186,20 @@ mod tests {
         assert_eq!((bench.get("a"), bench.get("b")), (b"old a".to_vec(), b"old b".to_vec()));
         assert!(!bench.path("new").exists());
         assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 3, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_patch_that_is_not_made_leaves_no_directory() {
+        let bench = ToolFixture::new();
+        bench.put("a", "old a").put("kept/x", "");
+        let changes = [
+            change(&bench, "kept/new/one", Some("1")),
+            change(&bench, "kept/new/two/two", Some("2")),
+            change(&bench, "a", Some("new a")),
+        ];
+        bench.put("a", "other");
+        make_all(&bench.cx, &changes, ToolOutput::default()).unwrap_err();
+        assert_eq!(std::fs::read_dir(bench.path("kept")).unwrap().count(), 1);
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl GrantedPath {
     }
 
     /// The granted directory that it lies in.
-    pub(crate) fn root(&self) -> &Dir {
+    pub(crate) const fn root(&self) -> &Arc<Dir> {
         &self.dir
     }
 

@@ -52,6 +52,7 @@ mod nearest_name;
 mod nearest_text;
 mod output_text;
 mod page;
+mod parent_directory;
 mod path_error;
 mod process;
 mod processes;

@@ -39,6 +39,11 @@ pub(crate) enum PathError {
          was written: ask for that permission, or write another file"
     )]
     NotWritable(String),
+    #[error(
+        "{0} belongs to another user or group, and the new file would not; nothing was written: \
+         change it with a command, or write another file"
+    )]
+    OtherOwner(String),
     #[error("cannot {action} {path}")]
     Io {
         action: &'static str,
