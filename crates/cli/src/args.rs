@@ -223,6 +223,14 @@ pub(crate) struct RunOptions {
     pub(crate) verbose: bool,
 }
 
+/// A count that is not 0.
+fn count_from_one(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err("give a whole number from 1".to_owned()),
+    }
+}
+
 /// An amount of money that is one.
 fn dollars(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -350,7 +358,7 @@ pub(crate) enum Sessions {
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
         /// Print at most this many sessions
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = count_from_one)]
         limit: usize,
         /// Print JSON
         #[arg(long)]

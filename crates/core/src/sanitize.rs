@@ -171,7 +171,8 @@ pub fn remove_frame<'t>(
 
 /// Removes all frames with this boundary from a result, for display to a person. Anything that only
 /// looks like a frame has another boundary and stays.
-pub(crate) fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
+#[must_use]
+pub fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
     let parts = |text: &str| {
         let (before, rest) = text.split_once(&format!(" {boundary}>\n"))?;
         let (before, _source) = before.rsplit_once('<')?;

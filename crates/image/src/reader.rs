@@ -80,8 +80,9 @@ impl ImageReader {
         let is_small = size.width.max(size.height) <= self.limits.side
             && bytes.len() <= self.limits.shown_bytes;
         let is_shown_so = is_small && decoded.upright && is_still(format, bytes);
-        let image = match is_shown_so.then(|| without_metadata(format, bytes)).flatten() {
-            Some(bytes) => Image::new(format, size, &bytes),
+        let cut = is_shown_so.then(|| without_metadata(format, bytes)).flatten();
+        let image = match cut.filter(|cut| cut.len() <= bytes.len()) {
+            Some(cut) => Image::new(format, size, &cut),
             None => shrink(decoded.pixels, format, &self.limits)?,
         };
         Ok(ReadImage { image, format, size })

@@ -16,6 +16,8 @@ const TEXTS: usize = 5;
 const TEXT_BYTES: usize = 8 * 1024;
 /// Bytes of each text around it.
 const AROUND_BYTES: usize = 1_200;
+/// The same of results, which would take the place of what was said.
+const RESULT_BYTES: usize = 300;
 
 /// A part of an agent's conversation: its texts around one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +81,9 @@ pub(crate) fn read_page(
     let Some((seq, agent)) = found else { return Ok(Err(PageFault::NoText)) };
     let side = |compare: &str, order: &str, most: usize| {
         let sql = format!(
-            "SELECT entry.seq, entry.at, entry.kind, body.text FROM entry
-             JOIN body ON body.rowid = entry.id
+            "SELECT entry.seq, entry.at, entry.kind, coalesce(body.text, result.text) FROM entry
+             LEFT JOIN body ON body.rowid = entry.id
+             LEFT JOIN result ON result.rowid = entry.id
              WHERE session = ?1 AND agent = ?2 AND seq {compare} ?3 ORDER BY seq {order} LIMIT {most}"
         );
         let mut rows = connection.prepare(&sql)?;
@@ -110,8 +113,14 @@ fn text_of(row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<ConversationText>
     let kind: String = row.get(2)?;
     let stored: String = row.get(3)?;
     let whole = joined(&stored);
-    let text = truncate_bytes(&whole, if own == seq { TEXT_BYTES } else { AROUND_BYTES });
-    Ok(EntryKind::from_name(&kind).map(|kind| ConversationText {
+    let Some(kind) = EntryKind::from_name(&kind) else { return Ok(None) };
+    let most = match kind {
+        _ if own == seq => TEXT_BYTES,
+        EntryKind::Result => RESULT_BYTES,
+        _ => AROUND_BYTES,
+    };
+    let text = truncate_bytes(&whole, most);
+    Ok(Some(ConversationText {
         record: own.unsigned_abs(),
         at: at.unsigned_abs(),
         kind,

@@ -8,14 +8,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables and of what is put into them. Any other is thrown away.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// The name of the file in the folder of the index.
 const FILE: &str = "index.sqlite";
 /// What SQLite puts beside a database, by the ending of its name.
 const ENDINGS: [&str; 4] = ["", "-journal", "-shm", "-wal"];
 
 /// `session` says how far each session file was read, `entry` where a text is, and `body` has the
-/// text. What is in `state` is enough to go on reading. `modified` is NULL if a later change of the file
+/// text, or `result` if a tool returned it. What is in `state` is enough to go on reading. `modified` is NULL if a later change of the file
 /// could have the same time.
 const TABLES: &str = "
     CREATE TABLE session(
@@ -37,6 +37,7 @@ const TABLES: &str = "
     );
     CREATE UNIQUE INDEX entry_place ON entry(session, seq);
     CREATE VIRTUAL TABLE body USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
+    CREATE VIRTUAL TABLE result USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
 ";
 
 /// The database of an index. Whoever has it has the [`IndexLock`](crate::index_lock::IndexLock) too.

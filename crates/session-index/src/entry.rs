@@ -12,10 +12,12 @@ pub enum EntryKind {
     Reply,
     /// A tool call: the tool and its short arguments.
     Call,
+    /// What a tool returned, of a long result its beginning and its end.
+    Result,
 }
 
 impl EntryKind {
-    const ALL: [Self; 4] = [Self::Prompt, Self::Task, Self::Reply, Self::Call];
+    const ALL: [Self; 5] = [Self::Prompt, Self::Task, Self::Reply, Self::Call, Self::Result];
 
     /// Returns its name, such as `prompt`.
     #[must_use]
@@ -25,6 +27,16 @@ impl EntryKind {
             Self::Task => "task",
             Self::Reply => "reply",
             Self::Call => "call",
+            Self::Result => "result",
+        }
+    }
+
+    /// Returns the table with the texts of this kind. Results are most of a session, and a table of
+    /// their own lets a search find first what was said.
+    pub(crate) const fn table(self) -> &'static str {
+        match self {
+            Self::Prompt | Self::Task | Self::Reply | Self::Call => "body",
+            Self::Result => "result",
         }
     }
 

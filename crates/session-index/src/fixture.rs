@@ -55,18 +55,27 @@ pub(crate) fn called(tool: &str, arguments: &str) -> Event {
 
 /// The end of a call that read from outside.
 pub(crate) fn fetched(source: &str) -> Event {
+    ended("web_fetch", "page", vec![ToolEffect::OutsideRead { source: source.to_owned() }])
+}
+
+/// The end of a call that returned this text.
+pub(crate) fn returned(text: &str) -> Event {
+    ended("terminal", text, Vec::new())
+}
+
+fn ended(tool: &str, text: &str, facts: Vec<ToolEffect>) -> Event {
     Event::ToolEnd(Box::new(ToolEnd {
-        tool: "web_fetch".to_owned(),
+        tool: tool.to_owned(),
         result: ToolResult {
             call: CallId::new(1, 0),
             status: CallStatus::Ok,
-            text: ModelText::own("page"),
+            text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
         },
         args_bytes: 0,
         ms: 0,
-        facts: vec![ToolEffect::OutsideRead { source: source.to_owned() }],
+        facts,
         display: None,
         error: None,
         boundary: None,

@@ -20,8 +20,8 @@
 //! # What is found
 //!
 //! The person's prompts, the tasks of children, what agents replied, and the short arguments of
-//! their tool calls, such as paths and commands. Results of tools are not searched. Words match from
-//! their beginning: `deploy` finds `deployment`. Case and accents do not matter. Scripts without
+//! their tool calls, such as paths and commands. Then results of tools, of long ones the beginning and the
+//! end, 2 KiB together. Words match from their beginning: `deploy` finds `deployment`. Case and accents do not matter. Scripts without
 //! spaces between words, such as Chinese, Japanese and Thai, are searched character by character.
 //!
 //! # Features and stability

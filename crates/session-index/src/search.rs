@@ -11,15 +11,22 @@ use crate::snippet::{FOUND, FOUND_END, Snippet};
 
 /// The most texts that are looked at, best first, to fill the sessions of a result.
 const LOOKED_AT: usize = 400;
+/// The most results of tools that are ranked, the ones that came last into the index: to rank all would
+/// take as long as all else.
+const RESULTS_RANKED: i64 = 4_000;
 /// Words of a snippet.
 const SNIPPET_WORDS: u32 = 28;
 
-/// Calls are short, which counts as a better match than they are.
+/// What to ask a table. Calls are short, which counts as a better match than they are.
 const FIND: &str = "
     SELECT entry.id, entry.session, session.name, entry.seq, entry.at, entry.agent, entry.kind
-    FROM body JOIN entry ON entry.id = body.rowid JOIN session ON session.id = entry.session
-    WHERE body MATCH ?1 AND entry.session <> ?2
-    ORDER BY bm25(body) * CASE entry.kind WHEN 'call' THEN 0.5 ELSE 1.0 END,
+    FROM (
+        SELECT rowid AS id, bm25(TABLE) AS points FROM TABLE
+        WHERE TABLE MATCH ?1 ORDER BY rowid DESC LIMIT ?4
+    ) AS matching
+    JOIN entry ON entry.id = matching.id JOIN session ON session.id = entry.session
+    WHERE entry.session <> ?2
+    ORDER BY matching.points * CASE entry.kind WHEN 'call' THEN 0.5 ELSE 1.0 END,
         entry.at DESC, session.name DESC, entry.seq
     LIMIT ?3";
 
@@ -84,7 +91,23 @@ impl Search<'_> {
         Ok(SearchResults { sessions, has_some_words, has_more, unread: self.unread()? })
     }
 
+    /// Returns the texts that match: first those that were said, then results of tools.
     fn matches(&self, expression: &str) -> rusqlite::Result<Vec<Match>> {
+        let mut matches = self.matches_of(EntryKind::Reply, expression, LOOKED_AT)?;
+        let left = LOOKED_AT - matches.len();
+        if left > 0 {
+            matches.extend(self.matches_of(EntryKind::Result, expression, left)?);
+        }
+        Ok(matches)
+    }
+
+    /// Returns at most so many texts that match, of the table that has this kind.
+    fn matches_of(
+        &self,
+        kind: EntryKind,
+        expression: &str,
+        most: usize,
+    ) -> rusqlite::Result<Vec<Match>> {
         let except = match self.except {
             Some(session) => self
                 .connection
@@ -94,10 +117,11 @@ impl Search<'_> {
                 .optional()?,
             None => None,
         };
-        let mut rows = self.connection.prepare(FIND)?;
-        let most = i64::try_from(LOOKED_AT).unwrap_or(i64::MAX);
-        rows.query_map(params![expression, except.unwrap_or(-1_i64), most], Match::of_row)?
-            .collect()
+        let mut rows = self.connection.prepare(&FIND.replace("TABLE", kind.table()))?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let ranked = if kind == EntryKind::Result { RESULTS_RANKED } else { i64::MAX };
+        let values = params![expression, except.unwrap_or(-1_i64), most, ranked];
+        rows.query_map(values, Match::of_row)?.collect()
     }
 
     /// Returns the session of a match among those found; `None` if there is no room for another.
@@ -125,13 +149,16 @@ impl Search<'_> {
     }
 
     fn text(&self, found: &Match, expression: &str) -> rusqlite::Result<Option<FoundText>> {
-        let sql = "SELECT snippet(body, 0, ?3, ?4, '…', ?5) FROM body
-            WHERE body MATCH ?1 AND rowid = ?2";
+        let Some(kind) = EntryKind::from_name(&found.kind) else { return Ok(None) };
+        let sql = "SELECT snippet(TABLE, 0, ?3, ?4, '…', ?5) FROM TABLE
+            WHERE TABLE MATCH ?1 AND rowid = ?2";
         let values =
             params![expression, found.id, FOUND.to_string(), FOUND_END.to_string(), SNIPPET_WORDS];
-        let snippet: Option<String> =
-            self.connection.query_row(sql, values, |row| row.get(0)).optional()?;
-        Ok(snippet.zip(EntryKind::from_name(&found.kind)).map(|(snippet, kind)| FoundText {
+        let snippet: Option<String> = self
+            .connection
+            .query_row(&sql.replace("TABLE", kind.table()), values, |row| row.get(0))
+            .optional()?;
+        Ok(snippet.map(|snippet| FoundText {
             record: found.seq.unsigned_abs(),
             at: found.at.unsigned_abs(),
             agent: found.agent.clone(),

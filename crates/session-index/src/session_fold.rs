@@ -5,19 +5,24 @@ use std::collections::BTreeSet;
 
 use deputize_core::ToolEffect;
 use deputize_core::agent::AgentSpec;
-use deputize_core::sanitize::for_terminal_line;
+use deputize_core::message::CallStatus;
+use deputize_core::sanitize::{for_terminal_line, remove_frames};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::entry::{Entry, EntryKind};
-use crate::words::visible;
+use crate::words::{END_BYTES, ENTRY_BYTES, visible_ends};
 
 /// The name of the tool that searches sessions.
 pub const TOOL_NAME: &str = "session_search";
 
 /// Bytes of an argument up to which it is searched; longer ones are contents.
 const ARGUMENT_BYTES: usize = 500;
+/// Bytes of a result that are searched.
+const RESULT_BYTES: usize = 2 * 1024;
+/// Those of them of its end, where commands say what failed.
+const RESULT_END_BYTES: usize = 1024;
 /// Characters of a session's goal that are kept.
 const GOAL_CHARS: usize = 200;
 /// Characters of the name of an agent or a source that are kept.
@@ -83,7 +88,22 @@ struct CallFields {
 #[derive(Deserialize)]
 struct ResultFields {
     #[serde(default)]
+    tool: String,
+    #[serde(default)]
+    result: ResultWords,
+    #[serde(default)]
     facts: Vec<Value>,
+    /// Boundary of the frame around the words.
+    #[serde(default)]
+    boundary: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct ResultWords {
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    status: Option<CallStatus>,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +126,7 @@ impl SessionFold {
         let IndexedRecord { at, agent, depth, event: EventType { name } } =
             serde_json::from_str(record.get()).ok()?;
         self.begun.get_or_insert(at);
+        let mut limits = (ENTRY_BYTES, END_BYTES);
         let (kind, text) = match name.as_ref() {
             "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),
             "message" => {
@@ -117,8 +138,10 @@ impl SessionFold {
             "model.response" => Some((EntryKind::Reply, event::<ReplyFields>(record)?.reply.text)),
             "tool.start" => call_words(&event(record)?).map(|words| (EntryKind::Call, words)),
             "tool.end" => {
-                self.read_outside(event::<ResultFields>(record)?.facts);
-                None
+                let mut end: ResultFields = event(record)?;
+                self.read_outside(std::mem::take(&mut end.facts));
+                limits = (RESULT_BYTES, RESULT_END_BYTES);
+                result_words(end).map(|words| (EntryKind::Result, words))
             }
             "agent.end" => {
                 let EndFields { external, text } = event(record)?;
@@ -126,7 +149,7 @@ impl SessionFold {
             }
             _ => None,
         }?;
-        let text = visible(&text);
+        let text = visible_ends(&text, limits.0, limits.1);
         let agent = agent.split_once('/').map_or("", |(_, path)| path);
         let agent = for_terminal_line(agent, NAME_CHARS);
         (!text.trim().is_empty()).then_some(Entry { seq, at, agent, kind, text })
@@ -154,6 +177,19 @@ impl SessionFold {
 /// What a message for an agent at this depth is.
 const fn asked(depth: u32) -> EntryKind {
     if depth == 0 { EntryKind::Prompt } else { EntryKind::Task }
+}
+
+/// Returns what a tool returned, without the frame for models; `None` for earlier searches, and for
+/// calls that were denied.
+fn result_words(end: ResultFields) -> Option<String> {
+    let ResultFields { tool, result, boundary, .. } = end;
+    if tool == TOOL_NAME || result.status == Some(CallStatus::Denied) {
+        return None;
+    }
+    Some(match boundary {
+        Some(boundary) => remove_frames(&result.text, &boundary).into_owned(),
+        None => result.text,
+    })
 }
 
 /// Returns the tool of a call and its short arguments; `None` for earlier searches, which would be

@@ -10,7 +10,7 @@ use deputize_core::SessionId;
 use deputize_runtime::RecordPosition;
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, Transaction, params};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, EntryKind};
 use crate::session_fold::SessionFold;
 use crate::words::separated;
 
@@ -74,6 +74,7 @@ pub(crate) struct SessionRows<'t> {
     transaction: &'t Transaction<'t>,
     insert_entry: Statement<'t>,
     insert_body: Statement<'t>,
+    insert_result: Statement<'t>,
 }
 
 impl<'t> SessionRows<'t> {
@@ -83,6 +84,7 @@ impl<'t> SessionRows<'t> {
             transaction,
             insert_entry: transaction.prepare(entry)?,
             insert_body: transaction.prepare("INSERT INTO body(rowid, text) VALUES(?1, ?2)")?,
+            insert_result: transaction.prepare("INSERT INTO result(rowid, text) VALUES(?1, ?2)")?,
         })
     }
 
@@ -93,9 +95,9 @@ impl<'t> SessionRows<'t> {
             self.transaction.query_row(sql, [name], |row| row.get(0)).optional()?;
         let Some(id) = id else { return Ok(()) };
         let texts = "DELETE FROM body WHERE rowid IN (SELECT id FROM entry WHERE session = ?1)";
-        for sql in
-            [texts, "DELETE FROM entry WHERE session = ?1", "DELETE FROM session WHERE id = ?1"]
-        {
+        let results = "DELETE FROM result WHERE rowid IN (SELECT id FROM entry WHERE session = ?1)";
+        let entries = "DELETE FROM entry WHERE session = ?1";
+        for sql in [texts, results, entries, "DELETE FROM session WHERE id = ?1"] {
             self.transaction.execute(sql, [id])?;
         }
         Ok(())
@@ -126,7 +128,11 @@ impl<'t> SessionRows<'t> {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let values = params![session, number(*seq), number(*at), agent, kind.as_str()];
         let id = self.insert_entry.insert(values)?;
-        self.insert_body.execute(params![id, separated(text)])?;
+        let insert = match kind {
+            EntryKind::Result => &mut self.insert_result,
+            _ => &mut self.insert_body,
+        };
+        insert.execute(params![id, separated(text)])?;
         Ok(())
     }
 

@@ -12,12 +12,17 @@ const SEPARATOR: char = '\u{200b}';
 /// Bytes of a text that are kept.
 pub(crate) const ENTRY_BYTES: usize = 64 * 1024;
 /// Those of them that are kept of its end.
-const END_BYTES: usize = 16 * 1024;
+pub(crate) const END_BYTES: usize = 16 * 1024;
 
 /// Returns a text without anything that a person cannot see. Of one that is too long the beginning
 /// and the end are kept, and what is between them is counted.
 pub(crate) fn visible(text: &str) -> String {
-    let text = shortened(text);
+    visible_ends(text, ENTRY_BYTES, END_BYTES)
+}
+
+/// The same with at most so many bytes, and so many of them of its end.
+pub(crate) fn visible_ends(text: &str, most: usize, end: usize) -> String {
+    let text = shortened(text, most, end);
     let mut text = for_terminal(&text);
     text.retain(|c| c != SEPARATOR);
     let kept = text.trim_end().len();
@@ -25,12 +30,12 @@ pub(crate) fn visible(text: &str) -> String {
     text
 }
 
-fn shortened(text: &str) -> Cow<'_, str> {
-    if text.len() <= ENTRY_BYTES {
+fn shortened(text: &str, most: usize, end: usize) -> Cow<'_, str> {
+    if text.len() <= most {
         return Cow::Borrowed(text);
     }
-    let head = truncate_bytes(text, ENTRY_BYTES - END_BYTES);
-    let tail = tail_bytes(text, END_BYTES);
+    let head = truncate_bytes(text, most.saturating_sub(end));
+    let tail = tail_bytes(text, end);
     let between = text.len() - head.len() - tail.len();
     Cow::Owned(format!("{head}\n[{between} bytes left out]\n{tail}"))
 }

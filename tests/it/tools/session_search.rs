@@ -124,6 +124,7 @@ async fn a_person_searches_sessions() {
     let server = model(calls_in_order(vec![("list_dir", json!({"path": "."}))])).await;
     let none = deputize(&lab, &["sessions", "search", "parser"]).await.with_code(0);
     assert_eq!((none.out.as_str(), none.err.as_str()), ("", "nothing was found\n"));
+    fs::write(lab.work("ringlore.txt"), "").unwrap();
     lab.run(&server, &["Fix the parser of the parser"]).end().await.with_code(0);
     let session = lab.session();
     let found = deputize(&lab, &["sessions", "search", "pars", "fix"]).await.with_code(0);
@@ -134,6 +135,10 @@ async fn a_person_searches_sessions() {
     let found: Value = serde_json::from_str(&found.out).unwrap();
     assert_eq!(found["sessions"][0]["session"], session.as_str());
     assert_eq!(found["sessions"][0]["texts"][0]["kind"], "prompt");
+    let found = deputize(&lab, &["sessions", "search", "ringlore"]).await.with_code(0);
+    assert!(found.out.contains("\n  result: **ringlore**.txt"), "{}", found.out);
+    let none = deputize(&lab, &["sessions", "search", "x", "--limit", "0"]).await.with_code(2);
+    assert!(none.err.contains("give a whole number from 1"), "{}", none.err);
     let wrong = deputize(&lab, &["sessions", "search", "--", "--"]).await.with_code(2);
     assert!(wrong.err.contains("the query has no words in it"), "{}", wrong.err);
     deputize(&lab, &["sessions", "rm", &session]).await.with_code(0);

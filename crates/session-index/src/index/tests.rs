@@ -2,7 +2,8 @@ use std::fs;
 use std::sync::Barrier;
 
 use super::*;
-use crate::fixture::{SessionFolder, called, fetched, replied, said, started};
+use crate::entry::EntryKind;
+use crate::fixture::{SessionFolder, called, fetched, replied, returned, said, started};
 
 /// Two sessions, of which the second read a page.
 fn two() -> SessionFolder {
@@ -62,6 +63,28 @@ fn words_are_found_by_their_beginning_in_any_script_and_case() {
         folder.found("京都"),
         ["s2#2 Größe: 東<京都>の天気 and crates/core/src/parser_state.rs"]
     );
+}
+
+#[test]
+fn results_of_tools_are_found_after_what_was_said() {
+    let folder = two();
+    let long = format!("first {} last", "x ".repeat(5_000));
+    folder.add("s3", [started("s3", "Other"), returned("error in the parser"), returned(&long)]);
+    assert_eq!(folder.found("error"), ["s3#1 <error> in the parser"]);
+    let results = folder.search("parser");
+    let names: Vec<_> = results.sessions.iter().map(|it| it.session.to_string()).collect();
+    assert_eq!(names, ["s2", "s1", "s3"]);
+    assert_eq!(results.sessions[2].texts[0].kind, EntryKind::Result);
+    assert!(results.sessions[0].texts.iter().all(|text| text.kind != EntryKind::Result));
+    // Of a long one the ends are searched, and a conversation shows little of those around.
+    assert_eq!((folder.found("first").len(), folder.found("last").len()), (1, 1));
+    let page = folder.index().read_around(&"s3#1".parse().unwrap(), &Cancel::new()).unwrap();
+    let kinds: Vec<_> = page.texts.iter().map(|text| text.kind.as_str()).collect();
+    assert_eq!(kinds, ["prompt", "result", "result"]);
+    assert_eq!(page.texts[2].text.len(), 300);
+    // What is gone is found no more.
+    folder.remove("s3");
+    assert!(folder.found("error").is_empty());
 }
 
 #[test]

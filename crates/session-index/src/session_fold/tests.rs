@@ -32,7 +32,8 @@ fn records() -> Vec<String> {
             5,
             "s",
             &serde_json::json!({"type": "tool.end", "tool": "terminal",
-            "result": {"text": "error[E0308]"}, "facts": [fact, {"fact": "new"}]}),
+            "result": {"text": "<tool:terminal b0>\nerror[E0308]\n</b0>\n[exit code 1]", "status": "ok"},
+            "boundary": "b0", "facts": [fact, {"fact": "new"}]}),
         ),
         record(6, child, &agent_start(child, "Look around")),
         record(7, child, &serde_json::json!({"type": "message", "text": "Look around"})),
@@ -70,13 +71,28 @@ fn records() -> Vec<String> {
     .into()
 }
 
+/// Results that are not searched.
+fn other_results() -> Vec<String> {
+    let end = |seq, tool: &str, result: Value| {
+        let event = serde_json::json!({"type": "tool.end", "tool": tool, "result": result});
+        record(seq, "s", &event)
+    };
+    vec![
+        end(18, TOOL_NAME, serde_json::json!({"text": "found", "status": "ok"})),
+        end(19, "terminal", serde_json::json!({"text": "denied by user", "status": "denied"})),
+        end(20, "terminal", serde_json::json!({})),
+    ]
+}
+
 #[test]
-fn words_of_people_and_agents_are_searched_and_results_are_not() {
+fn words_of_people_agents_and_tools_are_searched() {
     let mut fold = SessionFold::default();
-    insta::assert_snapshot!(entries(&mut fold, &records()).join("\n"), @"
+    insta::assert_snapshot!(entries(&mut fold, &[records(), other_results()].concat()).join("\n"), @"
     1 prompt [] Fix the
     build
     4 call [] terminal cargo build
+    5 result [] error[E0308]
+    [exit code 1]
     6 task [1.0.0] Look around
     8 task [1.0.0] And there
     9 reply [1.0.0] Seen.
