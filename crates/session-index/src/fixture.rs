@@ -8,7 +8,7 @@ use deputize_core::event::{Journal as _, ToolEnd};
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
 use deputize_core::model::Reply;
 use deputize_core::sanitize::FrameSecret;
-use deputize_core::{AgentId, CallId, Cancel, Event, Record, SessionId, ToolEffect, ToolResult};
+use deputize_core::{AgentId, CallId, Cancel, Event, Record, SessionId, ToolResult};
 use deputize_runtime::{Header, ReadError, SessionDir, SessionFile, top_agent};
 use serde_json::{Value, json};
 
@@ -63,10 +63,11 @@ pub(crate) fn fetched(source: &str) -> Event {
             text: ModelText::own("page"),
             fingerprint: String::new(),
             images: Vec::new(),
+            sources: [source.parse().unwrap()].into(),
         },
         args_bytes: 0,
         ms: 0,
-        facts: vec![ToolEffect::OutsideRead { source: source.to_owned() }],
+        facts: Vec::new(),
         display: None,
         error: None,
         boundary: None,

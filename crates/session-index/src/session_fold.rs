@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use deputize_core::ToolEffect;
 use deputize_core::agent::AgentSpec;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::source::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -20,7 +21,7 @@ pub const TOOL_NAME: &str = "session_search";
 const ARGUMENT_BYTES: usize = 500;
 /// Characters of a session's goal that are kept.
 const GOAL_CHARS: usize = 200;
-/// Characters of the name of an agent or a source that are kept.
+/// Characters of the name of an agent that are kept.
 const NAME_CHARS: usize = 200;
 
 /// What is known of a session behind some of its records: enough to go on with the next one.
@@ -31,7 +32,7 @@ pub(crate) struct SessionFold {
     /// The first task of the top agent.
     pub(crate) goal: String,
     /// What its agents read from outside of the machine.
-    pub(crate) outside: BTreeSet<String>,
+    pub(crate) outside: BTreeSet<Source>,
     /// Agents whose first message, which repeats their task, is still to come.
     opening: BTreeSet<String>,
 }
@@ -62,6 +63,8 @@ struct MessageFields {
     text: String,
     #[serde(default)]
     from: Option<Value>,
+    #[serde(default)]
+    sources: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -82,8 +85,16 @@ struct CallFields {
 
 #[derive(Deserialize)]
 struct ResultFields {
+    result: ResultSources,
+    /// Older records have the sources here.
     #[serde(default)]
     facts: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct ResultSources {
+    #[serde(default)]
+    sources: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -109,7 +120,8 @@ impl SessionFold {
         let (kind, text) = match name.as_ref() {
             "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),
             "message" => {
-                let MessageFields { text, from } = event(record)?;
+                let MessageFields { text, from, sources } = event(record)?;
+                self.read_sources(sources);
                 // What a child says is found where it said it.
                 let is_repeated = self.opening.remove(agent.as_ref()) || from.is_some();
                 (!is_repeated).then_some((asked(depth), text))
@@ -117,7 +129,9 @@ impl SessionFold {
             "model.response" => Some((EntryKind::Reply, event::<ReplyFields>(record)?.reply.text)),
             "tool.start" => call_words(&event(record)?).map(|words| (EntryKind::Call, words)),
             "tool.end" => {
-                self.read_outside(event::<ResultFields>(record)?.facts);
+                let ResultFields { result, facts } = event(record)?;
+                self.read_sources(result.sources);
+                self.read_facts(facts);
                 None
             }
             "agent.end" => {
@@ -142,10 +156,15 @@ impl SessionFold {
         Some((asked(depth), text.to_owned()))
     }
 
-    fn read_outside(&mut self, facts: Vec<Value>) {
+    fn read_sources(&mut self, labels: Vec<Value>) {
+        let sources = labels.into_iter().filter_map(|label| serde_json::from_value(label).ok());
+        self.outside.extend(sources.filter(Source::is_outside));
+    }
+
+    fn read_facts(&mut self, facts: Vec<Value>) {
         for fact in facts {
             if let Ok(ToolEffect::OutsideRead { source }) = serde_json::from_value(fact) {
-                self.outside.insert(for_terminal_line(&source, NAME_CHARS));
+                self.outside.insert(Source::from_lasting_label(&source));
             }
         }
     }

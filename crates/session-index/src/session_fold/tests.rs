@@ -32,7 +32,8 @@ fn records() -> Vec<String> {
             5,
             "s",
             &serde_json::json!({"type": "tool.end", "tool": "terminal",
-            "result": {"text": "error[E0308]"}, "facts": [fact, {"fact": "new"}]}),
+            "result": {"text": "error[E0308]", "sources": ["tool:terminal", "mcp:docs", "new:x"]},
+            "facts": [fact, {"fact": "new"}]}),
         ),
         record(6, child, &agent_start(child, "Look around")),
         record(7, child, &serde_json::json!({"type": "message", "text": "Look around"})),
@@ -48,7 +49,7 @@ fn records() -> Vec<String> {
             11,
             "s",
             &serde_json::json!({"type": "message", "text": "ended",
-            "from": "s/1.0.0"}),
+            "from": "s/1.0.0", "sources": ["child:s/1.0.0"]}),
         ),
         record(12, "s", &serde_json::json!({"type": "message", "text": "Thanks"})),
         record(
@@ -84,6 +85,7 @@ fn words_of_people_and_agents_are_searched_and_results_are_not() {
     13 reply [1.0.1] Its own words
     ");
     assert_eq!(fold.goal, "Fix the build");
-    assert_eq!(fold.outside, BTreeSet::from(["web:a.example".to_owned()]));
+    let outside = [Source::child("s/1.0.0"), Source::mcp("docs"), Source::web("a.example")];
+    assert_eq!(fold.outside, BTreeSet::from(outside));
     assert_eq!(fold.begun, Some(0));
 }

@@ -5,6 +5,7 @@ use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::WrapUpReason;
+use deputize_core::source::Source;
 use deputize_core::{CancelReason, SessionId, Status, ToolsetName};
 use serde_json::json;
 
@@ -61,7 +62,11 @@ fn every_event() -> TestWriter {
     let from = Some(ChildEndId { child: kid, number: 1 });
     writer.add(
         &top,
-        Event::Message(UserMessage { text: "It is done.".to_owned(), from, images: Vec::new() }),
+        Event::Message(UserMessage {
+            from,
+            ..UserMessage::new("It is done.")
+                .with_sources([Source::child("s1/1.0.1"), Source::web("a.example")])
+        }),
     );
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     writer.add(&top, Event::AnswerRejected { mistakes });
@@ -112,7 +117,10 @@ fn child_events(writer: &mut TestWriter, kid: &AgentId) {
     let by = "no user to ask".to_owned();
     writer.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
     writer.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
-    writer.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
+    writer.add(
+        kid,
+        Event::MessageLeft { text: "Be quick.".to_owned(), sources: [Source::parent()].into() },
+    );
     add_process(writer, kid);
     writer.add(kid, Event::ExternalText { text: "I look.".to_owned() });
     writer.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
@@ -135,6 +143,7 @@ fn add_process(writer: &mut TestWriter, agent: &AgentId) {
         ms: Some(70),
         output_bytes: Some(9),
         message: Some("It has ended.".to_owned()),
+        sources: [Source::tool("terminal")].into(),
     };
     writer.add(agent, Event::ProcessEnd(Box::new(end)));
 }
