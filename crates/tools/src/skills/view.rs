@@ -107,8 +107,10 @@ fn output(read: SkillText) -> ToolOutput {
             (None, "a skill of this program: follow it where it fits your task")
         }
     };
-    let sources = [Source::skill(name)].into();
-    let output = ToolOutput { source, sources, ..ToolOutput::text(read.text) }.note(standing);
+    let sources = read.skill.sources.iter().map(|label| Source::from_lasting_label(label));
+    let sources = sources.chain([Source::skill(name)]).collect();
+    let mut output = ToolOutput { source, sources, ..ToolOutput::text(read.text) }.note(standing);
+    output.notes.extend(read.skill.mark());
     if read.files.is_empty() {
         return output;
     }
