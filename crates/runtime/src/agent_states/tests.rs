@@ -145,6 +145,8 @@ impl RecordedSession {
             background: true,
             ..spec
         });
+        let (parent, child) = (self.outside()[&top()].clone(), self.outside()[&id].clone());
+        assert_eq!(child, if is_fork { parent } else { BTreeSet::new() });
         let sources = self.states.parent_sources(&top());
         let task = UserMessage::new("go").with_sources(sources);
         self.record(&id, Event::Message(task));
