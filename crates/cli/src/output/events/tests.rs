@@ -15,6 +15,14 @@ use crate::fixture::{
     usage, version,
 };
 
+/// The message about the end of a child that has read a page.
+fn delivery(child: AgentId) -> Event {
+    let sources = [Source::child(child.as_str()), Source::web("a.example")];
+    let from = Some(ChildEndId { child, number: 1 });
+    let message = UserMessage::new("It is done.").with_sources(sources);
+    Event::Message(UserMessage { from, ..message })
+}
+
 /// One event of each type, in an order that a session could have.
 fn every_event() -> TestWriter {
     let top = root();
@@ -59,15 +67,7 @@ fn every_event() -> TestWriter {
         &top,
         returned(CALL, "delegate_task", CallStatus::Ok, r#"{"results":[]}"#, Vec::new()),
     );
-    let from = Some(ChildEndId { child: kid, number: 1 });
-    writer.add(
-        &top,
-        Event::Message(UserMessage {
-            from,
-            ..UserMessage::new("It is done.")
-                .with_sources([Source::child("s1/1.0.1"), Source::web("a.example")])
-        }),
-    );
+    writer.add(&top, delivery(kid));
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     writer.add(&top, Event::AnswerRejected { mistakes });
     writer.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
