@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that does not run is to stop")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use deputize_core::event::Journal as _;
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::{ModelOptions, Reply, Request, ToolChoice};
 use deputize_core::run::{Input, Run};
-use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
+use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
 use deputize_core::{
     AgentId, Authority, CallId, Catalog, Event, Message, Record, SessionId, ToolDecl, ToolResult,
 };
@@ -67,7 +68,7 @@ fn call(step: u32) -> (Reply, ToolResult) {
     let secret = FrameSecret::new(&[7; 16]);
     let agent = AgentId::root(&SessionId::literal("bench"));
     let content = "    let value = compute(&input, \"text\")?;\n".repeat(50);
-    let source = TextSource::Tool("read_file".to_owned());
+    let source = Source::tool("read_file");
     let text = frame_for_model(&secret, &agent, id, &source, &content);
     (
         reply,
@@ -77,6 +78,7 @@ fn call(step: u32) -> (Reply, ToolResult) {
             text,
             fingerprint: step.to_string(),
             images: Vec::new(),
+            sources: BTreeSet::new(),
         },
     )
 }
@@ -172,7 +174,7 @@ fn frame_64_kb(bencher: Bencher<'_, '_>, kind: &str) {
     let agent = AgentId::root(&SessionId::literal("bench"));
     let secret = FrameSecret::new(&[7; 16]);
     let id = CallId::new(1, 0);
-    let source = TextSource::Tool("terminal".to_owned());
+    let source = Source::tool("terminal");
     bencher
         .counter(BytesCount::of_str(&content))
         .bench(|| frame_for_model(&secret, &agent, id, &source, black_box(&content)));

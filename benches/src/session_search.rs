@@ -1,5 +1,6 @@
 //! What a search over past sessions takes, with real session files.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -111,6 +112,7 @@ fn write_session(dir: &SessionDir, number: u64, words: &mut Words) -> io::Result
                 text: ModelText::own(words.text(RESULT_WORDS)),
                 fingerprint: String::new(),
                 images: Vec::new(),
+                sources: BTreeSet::new(),
             },
             args_bytes: 0,
             ms: 1,

@@ -2,7 +2,7 @@
 #![no_main]
 
 use deputize_core::sanitize::{
-    FrameSecret, Secrets, TextSource, clean, for_question, for_terminal, for_terminal_line,
+    FrameSecret, Secrets, Source, clean, for_question, for_terminal, for_terminal_line,
     frame_for_model, frame_quote,
 };
 use deputize_core::{AgentId, CallId, SessionId};
@@ -42,7 +42,7 @@ fn visible(text: &str) {
 fn framed(text: &str) {
     let agent = AgentId::root(&SessionId::literal("s"));
     let secret = FrameSecret::new(&[7; 16]);
-    let source = TextSource::Tool(text.to_owned());
+    let source = Source::tool(&text);
     let framed = frame_for_model(&secret, &agent, CallId::new(1, 0), &source, text);
     for framed in [framed, frame_quote(&source, text)] {
         let framed = framed.as_str();

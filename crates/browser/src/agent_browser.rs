@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::sanitize::{TextSource, for_terminal_line};
+use deputize_core::sanitize::{Source, for_terminal_line};
 use deputize_core::{BoxFuture, Resource, ToolCallResult, ToolCx, ToolError, ToolOutput};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use url::Url;
@@ -244,7 +244,7 @@ impl PageView {
         }
         let host =
             Url::parse(&self.state.url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let source = Some(TextSource::Web(host.unwrap_or_else(|| "page".to_owned())));
+        let source = Some(Source::web(host.unwrap_or_else(|| "page".to_owned())));
         Ok(ToolOutput { content, source, notes, ..ToolOutput::default() })
     }
 }

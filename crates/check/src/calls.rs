@@ -21,7 +21,7 @@ use crate::violation::CallRule;
 
 /// The result of one call.
 enum CallEnd {
-    Settled(ToolCallResult),
+    Settled(Box<ToolCallResult>),
     Panicked,
     /// It did not settle in time.
     Late,
@@ -67,7 +67,8 @@ impl<'t> Calls<'t> {
         let spec = self.tool.spec();
         let before = files(self.dir);
         let alone = self.one(arguments, &Cancel::new(), self.limits.call).await;
-        if let CallEnd::Settled(Err(ToolError::Refused(text))) = &alone
+        if let CallEnd::Settled(result) = &alone
+            && let Err(ToolError::Refused(text)) = &**result
             && let Some(file) = missing(arguments, text.as_str(), self.dir)
         {
             found
@@ -154,46 +155,49 @@ async fn one(
     let cx = ToolCx { cancel: cancel.child(), ..bench.cx() };
     let call = AssertUnwindSafe(async { tool.call(arguments.clone(), &cx).await }).catch_unwind();
     match timeout(limit, call).await {
-        Ok(Ok(result)) => CallEnd::Settled(result),
+        Ok(Ok(result)) => CallEnd::Settled(Box::new(result)),
         Ok(Err(_panic)) => CallEnd::Panicked,
         Err(_late) => CallEnd::Late,
     }
 }
 
 fn is_ok(end: &CallEnd) -> bool {
-    matches!(end, CallEnd::Settled(Ok(_)))
+    matches!(end, CallEnd::Settled(result) if result.is_ok())
 }
 
 /// Returns whether a call worked as the example claims; records a violation if not.
 fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings) -> bool {
     match end {
-        CallEnd::Settled(Ok(output)) => {
-            facts(output, found);
-            return true;
-        }
         CallEnd::Panicked => found.broken(CallRule::NoPanic, format!("{arguments} panicked")),
         CallEnd::Late => {
             found.broken(CallRule::Ends, format!("{arguments} did not end within {limit:?}"));
         }
-        CallEnd::Settled(Err(error)) => {
-            if let ToolError::Refused(text) | ToolError::Partly { text, .. } = error
-                && text.as_str().trim().is_empty()
-            {
-                found.broken(CallRule::Refusal, format!("{arguments} is refused without a word"));
+        CallEnd::Settled(result) => match &**result {
+            Ok(output) => {
+                facts(output, found);
+                return true;
             }
-            let why = describe_error(error);
-            // A missing file is refused, or is an error of the system.
-            let of_machine = matches!(error, ToolError::Failed(_)) && !why.contains("o such file");
-            let advice = match of_machine {
-                true => {
-                    "it failed by itself and refused nothing: look at what its code does in this call"
-                }
-                false => "an example has to work in an empty directory; else give the check one",
-            };
-            found.broken(CallRule::Works, format!("{arguments} does not work: {why}; {advice}"));
-        }
+            Err(error) => failed(error, arguments, found),
+        },
     }
     false
+}
+
+/// Records that an example failed.
+fn failed(error: &ToolError, arguments: &Value, found: &mut Findings) {
+    if let ToolError::Refused(text) | ToolError::Partly { text, .. } = error
+        && text.as_str().trim().is_empty()
+    {
+        found.broken(CallRule::Refusal, format!("{arguments} is refused without a word"));
+    }
+    let why = describe_error(error);
+    // A missing file is refused, or is an error of the system.
+    let of_machine = matches!(error, ToolError::Failed(_)) && !why.contains("o such file");
+    let advice = match of_machine {
+        true => "it failed by itself and refused nothing: look at what its code does in this call",
+        false => "an example has to work in an empty directory; else give the check one",
+    };
+    found.broken(CallRule::Works, format!("{arguments} does not work: {why}; {advice}"));
 }
 
 /// Returns a file that a call names, that its refusal mentions, and that does not exist.

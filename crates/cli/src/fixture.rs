@@ -11,6 +11,7 @@ use deputize_core::file_state::FileVersion;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, ModelOptions, RawCall, Reply, Usage};
 use deputize_core::outcome::{ExitReason, Receipts, ToolTrace};
+use deputize_core::source::Source;
 use deputize_core::{
     AgentId, CallId, Catalog, Event, Outcome, Record, SessionId, Status, ToolEffect, ToolName,
     ToolResult, ToolsetName,
@@ -160,6 +161,7 @@ pub(crate) fn returned(
             text: ModelText::own(text),
             fingerprint: "0123456789abcdef".to_owned(),
             images: Vec::new(),
+            sources: [Source::tool(tool)].into(),
         },
         args_bytes: 12,
         ms: 57,

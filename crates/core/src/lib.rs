@@ -96,6 +96,7 @@ pub mod sanitize;
 pub mod schema;
 pub mod setting_names;
 pub mod shell_directory;
+pub mod source;
 mod status;
 pub mod step_calls;
 pub mod todo;
@@ -127,6 +128,7 @@ pub use resource::{Resource, ResourceMap};
 pub use schemars;
 pub use serde;
 pub use serde_json;
+pub use source::Source;
 pub use status::Status;
 pub use tool::{
     AgentView, Catalog, CatalogEntry, CatalogError, Tool, ToolCrate, ToolCx, ToolSource, TypedTool,

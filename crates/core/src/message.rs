@@ -1,11 +1,13 @@
 //! Messages, the elements of a conversation.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::image::Image;
 use crate::name::{CallId, ChildEndId};
+use crate::source::Source;
 
 /// Text that a model reads. A separate type, so that text for the operator (errors, logs) cannot
 /// end up in a conversation or the other way round.
@@ -63,6 +65,17 @@ impl Message {
         }
     }
 
+    /// Returns the sources of what the model did not write; none if they are unknown.
+    #[must_use]
+    pub fn sources(&self) -> &BTreeSet<Source> {
+        const NONE: &BTreeSet<Source> = &BTreeSet::new();
+        match self {
+            Self::User(user) => &user.sources,
+            Self::Tool(result) => &result.sources,
+            Self::Assistant(_) => NONE,
+        }
+    }
+
     /// Returns the bytes of its text, with its calls and what goes back to the provider. Images
     /// count as the text that takes as many tokens.
     #[must_use]
@@ -92,13 +105,22 @@ pub struct UserMessage {
     /// Images that the model sees with the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// Who said what is in it; empty if that is unknown, as in older records.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sources: BTreeSet<Source>,
 }
 
 impl UserMessage {
-    /// Creates a message with only text.
+    /// Creates a message with only text, of unknown sources.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), from: None, images: Vec::new() }
+        Self { text: text.into(), from: None, images: Vec::new(), sources: BTreeSet::new() }
+    }
+
+    /// Returns the same with these sources.
+    #[must_use]
+    pub fn with_sources(self, sources: impl IntoIterator<Item = Source>) -> Self {
+        Self { sources: sources.into_iter().collect(), ..self }
     }
 }
 
@@ -206,4 +228,22 @@ pub struct ToolResult {
     /// Images that the model sees with the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// Who said what is in it; empty if that is unknown, as in older records.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sources: BTreeSet<Source>,
+}
+
+impl ToolResult {
+    /// Creates a result in the host's own words.
+    #[must_use]
+    pub fn host(call: CallId, status: CallStatus, text: impl Into<String>) -> Self {
+        Self {
+            call,
+            status,
+            text: ModelText::own(text),
+            fingerprint: String::new(),
+            images: Vec::new(),
+            sources: [Source::host()].into(),
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! Background commands of an agent, as they are recorded.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::name::CallId;
+use crate::source::Source;
 
 /// The start of a background command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub struct ProcessEnd {
     /// [`Event::Message`](crate::Event::Message) with the same text follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Who said what is in the message.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sources: BTreeSet<Source>,
 }
 
 /// How a background command ended.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::event::JournalError;
 use crate::process::{ProcessExit, ProcessStart};
 use crate::resource::Resource;
-use crate::sanitize::TextSource;
+use crate::sanitize::Source;
 
 /// The end of a background command, for its recorder.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct ProcessOutcome {
     /// Its start, as it was recorded.
     pub start: ProcessStart,
     /// The source of its output.
-    pub source: TextSource,
+    pub source: Source,
     /// How it ended.
     pub exit: ProcessExit,
     /// Duration in milliseconds.

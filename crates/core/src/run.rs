@@ -7,9 +7,7 @@ use crate::agent_spec::{AgentLimits, AgentSpec};
 use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
 use crate::compaction::{Compaction, CompactionLimits, ReplacedPart};
-use crate::message::{
-    AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
-};
+use crate::message::{AssistantMessage, CallStatus, Message, ToolCall, ToolResult, UserMessage};
 use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
 use crate::name::ChildEndId;
 use crate::outcome::ToolTrace;
@@ -280,7 +278,7 @@ impl Run {
 
     fn compact(&mut self, compaction: &Compaction) {
         let asks = matches!(self.state, RunState::Asking);
-        if asks && self.conversation.compact(&compaction.part, &compaction.text) {
+        if asks && self.conversation.compact(compaction) {
             self.usage += compaction.request.usage;
         }
     }
@@ -474,9 +472,7 @@ impl Run {
         let RunState::Calling(open) = &self.state else { return };
         let calls: Vec<ToolCall> = open.without_result().cloned().collect();
         for ToolCall { id: call, name, arguments } in calls {
-            let text = ModelText::own(text.trim_end());
-            let result =
-                ToolResult { call, status, text, fingerprint: String::new(), images: Vec::new() };
+            let result = ToolResult::host(call, status, text.trim_end());
             self.result(ToolTrace::new(&name, arguments.len() as u64, &result), &result);
         }
     }

@@ -18,46 +18,13 @@ mod marks;
 mod secrets;
 
 pub use crate::escape::{for_exact_line, for_question, for_verbatim_line, verbatim_start};
+pub use crate::source::Source;
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
     restore_marks, restored_whole,
 };
 pub use secrets::{RotatingSecrets, Secrets};
-
-/// The source of a text. It grants nothing and only informs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "source", content = "name", rename_all = "snake_case")]
-pub enum TextSource {
-    /// A tool, by name.
-    Tool(String),
-    /// A child agent, by ID.
-    Child(String),
-    /// A file of the project with instructions.
-    Project(String),
-    /// Material from the person beside the prompt, by the way it came in.
-    Input(String),
-    /// The web, by host.
-    Web(String),
-    /// A summary of earlier messages, by the model that wrote it.
-    Summary(String),
-}
-
-impl fmt::Display for TextSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, name) = match self {
-            Self::Tool(name) => ("tool", name),
-            Self::Child(name) => ("child", name),
-            Self::Project(name) => ("project", name),
-            Self::Input(name) => ("input", name),
-            Self::Web(host) => ("web", host),
-            Self::Summary(model) => ("summary", model),
-        };
-        let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:~".contains(c);
-        let name: String = name.chars().take(120).map(|c| if safe(c) { c } else { '_' }).collect();
-        write!(f, "{kind}:{name}")
-    }
-}
 
 /// A session's secret, from which frame boundaries are derived so that content cannot guess them. A
 /// recording stores it, so that a replay sends the same bytes.
@@ -102,11 +69,11 @@ impl fmt::Debug for FrameSecret {
 /// Sanitizes content for the model and frames it with its source and an unguessable boundary.
 ///
 /// ```
-/// use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
+/// use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
 /// use deputize_core::{AgentId, CallId, SessionId};
 /// let secret = FrameSecret::new(&[7; 16]);
 /// let agent = AgentId::root(&SessionId::literal("s"));
-/// let source = TextSource::Tool("read_file".into());
+/// let source = Source::tool("read_file");
 /// let text = frame_for_model(&secret, &agent, CallId::new(1, 0), &source, "1\u{1b}[31mred");
 /// assert!(text.as_str().starts_with("<tool:read_file "));
 /// assert!(text.as_str().ends_with("[1 terminal sequence removed]"));
@@ -116,7 +83,7 @@ pub fn frame_for_model(
     secret: &FrameSecret,
     agent: &AgentId,
     call: CallId,
-    source: &TextSource,
+    source: &Source,
     content: &str,
 ) -> ModelText {
     frame(&frame_boundary(secret, agent, call), source, content)
@@ -135,7 +102,7 @@ pub fn frame_boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> St
 /// Frames foreign text inside a prompt, where there is no call: the boundary is a hash of the text,
 /// which the text cannot contain.
 #[must_use]
-pub fn frame_quote(source: &TextSource, content: &str) -> ModelText {
+pub fn frame_quote(source: &Source, content: &str) -> ModelText {
     frame(&short(&Sha256::digest(content.as_bytes())), source, content)
 }
 
@@ -145,7 +112,7 @@ fn short(bytes: &[u8]) -> String {
     text
 }
 
-fn frame(boundary: &str, source: &TextSource, content: &str) -> ModelText {
+fn frame(boundary: &str, source: &Source, content: &str) -> ModelText {
     let cleaned = clean(content);
     let end = if cleaned.text.ends_with('\n') || cleaned.text.is_empty() { "" } else { "\n" };
     let mut text = format!("<{source} {boundary}>\n{}{end}</{boundary}>", cleaned.text);
@@ -210,7 +177,7 @@ mod tests {
         let agent = AgentId::root(&SessionId::literal("s"));
         let secret = FrameSecret::new(&[1; 16]);
         let call = CallId::new(call, 0);
-        frame_for_model(&secret, &agent, call, &TextSource::Tool("t".into()), content).into_string()
+        frame_for_model(&secret, &agent, call, &Source::tool("t"), content).into_string()
     }
 
     #[test]
@@ -249,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_source_cannot_break_its_frame() {
-        let source = TextSource::Child("a>\n# System".into());
+        let source = Source::child("a>\n# System");
         assert_eq!(source.to_string(), "child:a____System");
     }
 

@@ -64,9 +64,10 @@ pub enum ToolEffect {
         /// All items of the list.
         items: Vec<TodoItem>,
     },
-    /// Text from outside of this machine entered the conversation.
+    /// Text from outside of this machine entered the conversation. Only in older records: newer
+    /// ones have the sources of a result in it.
     OutsideRead {
-        /// Where it comes from, such as `web:example.com`.
+        /// Where it comes from, such as `web:example.com`, or `children`.
         source: String,
     },
     /// The agent's shell changed its directory.

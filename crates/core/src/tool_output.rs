@@ -1,5 +1,6 @@
 //! The output of a call, or why it failed.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::denial::Denial;
 use crate::image::Image;
 use crate::message::ModelText;
-use crate::sanitize::TextSource;
+use crate::sanitize::Source;
 use crate::tool_effect::ToolEffect;
 
 /// How a screen or an editor may show a result. Models do not see it.
@@ -55,7 +56,9 @@ pub struct ToolOutput {
     /// The content for the model; it is framed later, so it may be anything.
     pub content: String,
     /// Source of the content, if other than the tool itself.
-    pub source: Option<TextSource>,
+    pub source: Option<Source>,
+    /// Further sources of the content, such as those of the conversations that it quotes.
+    pub sources: BTreeSet<Source>,
     /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after the
     /// frame, where content cannot imitate them.
     pub notes: Vec<String>,

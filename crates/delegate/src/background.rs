@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentActivity, AgentSpec};
 use deputize_core::outcome::ChildInspection;
-use deputize_core::sanitize::TextSource;
+use deputize_core::sanitize::Source;
 use deputize_core::tool::{ChildLifecycle, ChildStart};
 use deputize_core::{
     AgentId, AgentView, BoxFuture, Clock, Outcome, Status, ToolCallResult, ToolCx, ToolError,
@@ -138,7 +138,7 @@ impl ChildLifecycle for BackgroundPolicy {
                 Err(error) => ToolOutput::text(error.to_string()),
             };
             // It says what the host saw of the child; the child's own words have a frame in it.
-            let source = Some(TextSource::Tool(self.config.tool().to_string()));
+            let source = Some(Source::tool(self.config.tool().as_str()));
             ToolOutput { source, ..output }
         })
     }

@@ -309,7 +309,7 @@ fn message(text: &str, chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let letter = format!("A message of the agent that started you:\n{text}");
     let mut told = Vec::new();
     for agent in chosen {
-        let delivery = cx.agent.session.control.message(&agent.id, letter.clone());
+        let delivery = cx.agent.session.control.message(cx.agent.id(), &agent.id, letter.clone());
         told.push(json!({"agent": agent.id, "message": delivery.as_text()}));
     }
     json!({"agents": told})

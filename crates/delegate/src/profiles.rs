@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use deputize_core::agent::Role;
 use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, Section, fill};
-use deputize_core::sanitize::{TextSource, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{Source, for_terminal_line, frame_quote};
 use deputize_core::{Catalog, CatalogEntry, ToolKind, ToolsetName};
 
 use crate::config::DelegationConfig;
@@ -65,7 +65,7 @@ pub fn profile_section(profile: &Profile) -> Result<Option<Section>, FillError> 
         return Ok(None);
     }
     let text = if profile.from_project {
-        let source = TextSource::Project(format!("agents/{name}"));
+        let source = Source::project(format!("agents/{name}"));
         let frame = frame_quote(&source, instructions).into_string();
         fill(PROJECT, &[("name", name), ("instructions", &frame)])?
     } else {

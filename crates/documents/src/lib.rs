@@ -33,6 +33,7 @@ mod skill;
 mod skill_error;
 mod skill_files;
 mod skill_library;
+mod skill_mark;
 mod skill_reader;
 mod temporary_file;
 mod tool_aliases;
@@ -48,6 +49,7 @@ pub use read_text::read_text;
 pub use skill::{Skill, SkillText};
 pub use skill_error::SkillError;
 pub use skill_library::SkillLibrary;
+pub use skill_mark::marked_skill;
 pub use skill_reader::SkillListing;
 pub use tool_aliases::ToolAliases;
 

@@ -6,9 +6,12 @@ use crate::document_error::DocumentError;
 use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::front_matter::Document;
+use crate::skill_mark::FIELD;
 
 /// The file of a skill's folder that makes it a skill.
 pub(crate) const SKILL_FILE: &str = "SKILL.md";
+/// Sources that a mark names; the rest is counted.
+const MARK_SOURCES: usize = 4;
 /// Characters of a description at most.
 const DESCRIPTION_CHARS: usize = 1024;
 
@@ -32,6 +35,8 @@ pub struct Skill {
     pub origin: DocumentOrigin,
     /// Whether models learn of it by themselves. Its author may keep it for people.
     pub for_models: bool,
+    /// What the agent that wrote it had read from outside, by its mark.
+    pub sources: Vec<String>,
     pub(crate) place: SkillPlace,
 }
 
@@ -63,7 +68,17 @@ impl Skill {
             )));
         }
         let for_models = !fields.flag("disable-model-invocation")?;
-        Ok(Self { name: name.to_owned(), description, origin, for_models, place })
+        let sources = fields.words(FIELD)?.unwrap_or_default();
+        Ok(Self { name: name.to_owned(), description, origin, for_models, sources, place })
+    }
+
+    /// Returns the words of its mark, which name some of the sources; `None` without a mark.
+    #[must_use]
+    pub fn mark(&self) -> Option<String> {
+        let mut named: Vec<String> = self.sources.iter().take(MARK_SOURCES).cloned().collect();
+        let more = self.sources.len() - named.len();
+        named.extend((more > 0).then(|| format!("{more} more")));
+        (!named.is_empty()).then(|| format!("written after reading {}", named.join(", ")))
     }
 
     /// Returns the folder of its files; `None` if it is part of the program.

@@ -245,8 +245,10 @@ impl<'t, 'r> Ask<'t, 'r> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use deputize_core::message::{ModelText, UserMessage};
-    use deputize_core::sanitize::{TextSource, frame_quote};
+    use deputize_core::sanitize::{Source, frame_quote};
     use deputize_core::{CallId, ToolResult};
 
     use super::*;
@@ -264,6 +266,7 @@ mod tests {
             text,
             fingerprint: String::new(),
             images: Vec::new(),
+            sources: BTreeSet::new(),
         }))
     }
 
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_was_piped_in_is_not_the_task() {
-        let frame = frame_quote(&TextSource::Input("stdin".into()), "+ Survey .\n").into_string();
+        let frame = frame_quote(&Source::input("stdin"), "+ Survey .\n").into_string();
         for notes in ["", "\n[cut; the rest is in a file]"] {
             let message = user(&format!("{frame}{notes}\n\nlist src"));
             assert_eq!(task_message(&[message]).1, "list src");

@@ -1,12 +1,13 @@
 //! Conversations with the model, its tools played by a function.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
 use deputize_core::model::{ModelOptions, Request};
 use deputize_core::run::{Input, Run, Step};
-use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
+use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
 use deputize_core::schema::Schema;
 use deputize_core::{AgentId, SessionId, Status, ToolDecl, ToolName, ToolResult};
 use serde_json::{Value, json};
@@ -76,14 +77,20 @@ pub(super) fn talk_in(
                 for call in calls {
                     let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
                     let (status, content, note) = play(&call.name, &arguments);
-                    let source = TextSource::Tool(call.name.clone());
+                    let source = Source::tool(&call.name);
                     let secret = FrameSecret::new(&[7; 16]);
                     let framed = frame_for_model(&secret, &agent, call.id, &source, &content);
                     let note = if note.is_empty() { String::new() } else { format!("\n[{note}]") };
                     let text = ModelText::own(format!("{framed}{note}"));
                     let fingerprint = String::new();
-                    let result =
-                        ToolResult { call: call.id, status, text, fingerprint, images: Vec::new() };
+                    let result = ToolResult {
+                        call: call.id,
+                        status,
+                        text,
+                        fingerprint,
+                        images: Vec::new(),
+                        sources: BTreeSet::new(),
+                    };
                     let (tool, args_bytes) = (&*call.name, call.arguments.len() as u64);
                     run.apply(Input::Result { tool, args_bytes, result: &result });
                     made.push((call.name, arguments));

@@ -43,7 +43,7 @@ fn parse(text: &str) -> Option<UnframedResult<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
+    use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
     use deputize_core::{AgentId, CallId, SessionId};
 
     use super::*;
@@ -51,7 +51,7 @@ mod tests {
     fn framed(content: &str) -> String {
         let agent = AgentId::root(&SessionId::literal("s"));
         let call = CallId::new(1, 0);
-        let source = TextSource::Tool("t".into());
+        let source = Source::tool("t");
         frame_for_model(&FrameSecret::new(&[1; 16]), &agent, call, &source, content).into_string()
     }
 

@@ -1,5 +1,6 @@
 //! State that the parts of an agent's driver share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use deputize_core::outside_sources::OutsideSources;
 use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::rate_limit::Permit;
 use deputize_core::shell_directory::ShellPlace;
+use deputize_core::source::Source;
 use deputize_core::todo::TodoList;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
 use parking_lot::Mutex;
@@ -77,6 +79,14 @@ impl AgentContext {
             declared: self.view.declared.clone(),
             state: self.state.clone(),
             earlier: EarlierTime { agent: self.run_time(), ..EarlierTime::default() },
+        }
+    }
+
+    /// Returns the sources of the agent's task.
+    pub(crate) fn task_sources(&self) -> BTreeSet<Source> {
+        match &self.spec().parent {
+            None => [Source::user()].into(),
+            Some(parent) => self.shared.states.parent_sources(parent),
         }
     }
 

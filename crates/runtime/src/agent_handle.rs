@@ -7,6 +7,7 @@ use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, ContinueError
 use deputize_core::event::JournalError;
 use deputize_core::name::ChildEndId;
 use deputize_core::process::ProcessEnd;
+use deputize_core::source::Source;
 use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -115,13 +116,18 @@ impl AgentHandle {
         }
     }
 
-    /// Delivers a message without secrets. The message is on record, so it is read also after a
+    /// Delivers a message of these sources, without secrets. The message is on record, so it is read also after a
     /// kill. The lock keeps records and messages in the same order, and keeps messages from
     /// following the agent's end.
     ///
     /// # Errors
     /// When the journal takes no records; then the message is not delivered.
-    pub(crate) fn deliver(&self, text: String, bus: &Bus) -> Result<Delivery, JournalError> {
+    pub(crate) fn deliver(
+        &self,
+        text: String,
+        sources: BTreeSet<Source>,
+        bus: &Bus,
+    ) -> Result<Delivery, JournalError> {
         let mail = self.mail();
         if let Some(why) = mail.closed {
             return Ok(why);
@@ -129,7 +135,7 @@ impl AgentHandle {
         if self.state.read().mailbox().len() >= MAX_MESSAGES {
             return Ok(Delivery::Full);
         }
-        bus.record(&self.spec, Event::MessageLeft { text })?;
+        bus.record(&self.spec, Event::MessageLeft { text, sources })?;
         drop(mail);
         self.news.notify_waiters();
         Ok(Delivery::Left)

@@ -6,21 +6,24 @@ use std::path::{Path, PathBuf};
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
 use deputize_core::event::{RequestPurpose, ToolEnd};
-use deputize_core::message::CallStatus;
+use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::ToolChoice;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::{Run, Step};
+use deputize_core::source::Source;
 use deputize_core::todo::TodoItem;
 use deputize_core::truncate::truncate_bytes;
-use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
+use deputize_core::{AgentId, CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
 
 mod model_use;
+mod source_log;
 mod text_log;
 
 pub(crate) use model_use::PendingRequest;
 
 use model_use::{CompactionGain, ModelUse};
+use source_log::SourceLog;
 use text_log::TextLog;
 
 /// The error of a call whose end was not observed.
@@ -40,7 +43,8 @@ pub(crate) struct AgentState {
     receipts: Receipts,
     processes: ProcessLog,
     tool_state: ToolState,
-    mailbox: VecDeque<String>,
+    sources: SourceLog,
+    mailbox: VecDeque<UserMessage>,
     texts: TextLog,
     ending: AgentEndState,
 }
@@ -52,8 +56,6 @@ struct ToolState {
     shell: Option<PathBuf>,
     /// Its todo list, if it has changed it.
     todo: Option<Vec<TodoItem>>,
-    /// The sources from outside of this machine that it has read.
-    outside: BTreeSet<String>,
 }
 
 /// The calls of an agent.
@@ -149,6 +151,7 @@ impl AgentState {
             receipts: Receipts::default(),
             processes: ProcessLog::default(),
             tool_state: ToolState::default(),
+            sources: SourceLog::default(),
             mailbox: VecDeque::new(),
             texts: TextLog::default(),
             ending: AgentEndState::default(),
@@ -158,9 +161,8 @@ impl AgentState {
     /// Returns the state of a new child whose conversation begins with that of its parent: with what
     /// its parent has read from outside.
     pub(crate) fn fork(spec: &AgentSpec, parent: &Self) -> Self {
-        let outside = parent.tool_state.outside.clone();
-        let tool_state = ToolState { outside, ..ToolState::default() };
-        Self { run: Run::fork(spec.limits, &parent.run), tool_state, ..Self::new(spec) }
+        let sources = SourceLog::fork(&parent.sources);
+        Self { run: Run::fork(spec.limits, &parent.run), sources, ..Self::new(spec) }
     }
 
     /// Records that the agent must end, unless it must already.
@@ -181,6 +183,12 @@ impl AgentState {
     /// Records that a call of the agent started a child.
     pub(crate) fn record_child_start(&mut self, child: &AgentSpec) {
         self.calls.accepted.extend(child.spawned_by.as_ref().map(|by| by.call));
+        self.sources.record_child_start(child);
+    }
+
+    /// Records that a child ended that has read this from outside.
+    pub(crate) fn record_child_end(&mut self, child: &AgentId, read: &BTreeSet<Source>) {
+        self.sources.record_child_end(child, read);
     }
 
     /// Applies an event of this agent.
@@ -194,14 +202,18 @@ impl AgentState {
                     self.model_use.compactions = CompactionGain::default();
                 }
                 // It reads messages in the order they were left.
-                let is_left = |left: &String| message.from.is_none() && *left == message.text;
+                let is_left =
+                    |left: &UserMessage| message.from.is_none() && left.text == message.text;
                 if self.mailbox.front().is_some_and(is_left) {
                     self.mailbox.pop_front();
                 }
                 self.begun = true;
                 self.ending.reopen();
+                self.sources.record(&message.sources);
             }
-            Event::MessageLeft { text } => self.mailbox.push_back(text.clone()),
+            Event::MessageLeft { text, sources } => {
+                self.mailbox.push_back(UserMessage::new(text).with_sources(sources.clone()));
+            }
             Event::ProcessStart(start) => {
                 self.processes.running.insert(start.process.clone(), start.clone());
             }
@@ -226,7 +238,8 @@ impl AgentState {
     fn apply_process_end(&mut self, end: &ProcessEnd) {
         self.processes.running.remove(&end.process);
         self.processes.ended.insert(end.process.clone(), end.exit);
-        self.mailbox.extend(end.message.clone());
+        let message = end.message.as_ref().map(UserMessage::new);
+        self.mailbox.extend(message.map(|it| it.with_sources(end.sources.clone())));
         self.receipts.add(&ToolEffect::Command {
             command: end.command.clone(),
             exit_code: end.exit.code(),
@@ -271,6 +284,7 @@ impl AgentState {
                 if let Some(call) = started.filter(|_| !self.has_effect_on_record(end)) {
                     self.calls.ended.push(EndedCall::new(call, end));
                 }
+                self.sources.record_result(end.result.call, &end.result.sources);
                 for fact in &end.facts {
                     self.receipts.add(fact);
                     match fact {
@@ -280,9 +294,7 @@ impl AgentState {
                         ToolEffect::TodoChanged { items } => {
                             self.tool_state.todo = Some(items.clone());
                         }
-                        ToolEffect::OutsideRead { source } => {
-                            self.tool_state.outside.insert(source.clone());
-                        }
+                        ToolEffect::OutsideRead { source } => self.sources.record_older(source),
                         _ => {}
                     }
                 }
@@ -419,12 +431,22 @@ impl AgentState {
     }
 
     /// Returns the sources from outside of this machine that the agent has read.
-    pub(crate) const fn outside(&self) -> &BTreeSet<String> {
-        &self.tool_state.outside
+    pub(crate) const fn outside(&self) -> &BTreeSet<Source> {
+        self.sources.outside()
+    }
+
+    /// Returns the sources of a child's report.
+    pub(crate) fn child_sources(&self, child: &AgentId) -> BTreeSet<Source> {
+        self.sources.of_child(child)
+    }
+
+    /// Returns the sources that the result of a running call may quote beside its tool.
+    pub(crate) fn call_sources(&self, call: CallId) -> BTreeSet<Source> {
+        self.sources.of_call(call)
     }
 
     /// Returns the messages that were left for the agent and that it has not read, in order.
-    pub(crate) const fn mailbox(&self) -> &VecDeque<String> {
+    pub(crate) const fn mailbox(&self) -> &VecDeque<UserMessage> {
         &self.mailbox
     }
 

@@ -1,10 +1,12 @@
 //! The states of all agents of a session, as a fold of its records.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::hook::HookPoint;
+use deputize_core::source::Source;
 use deputize_core::{AgentId, CancelReason, Event, Message, Record};
 use indexmap::IndexMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -89,6 +91,14 @@ impl AgentStates {
         self.lock().get(agent).cloned()
     }
 
+    /// Returns the sources of what an agent writes to one below it.
+    pub(crate) fn parent_sources(&self, parent: &AgentId) -> BTreeSet<Source> {
+        let state = self.get(parent);
+        let mut sources = state.map(|state| state.read().outside().clone()).unwrap_or_default();
+        sources.insert(Source::parent());
+        sources
+    }
+
     /// Returns the state of an agent, which is a new one if its start is not on record.
     pub(crate) fn open(&self, spec: &AgentSpec) -> SharedState {
         let mut states = self.lock();
@@ -125,6 +135,9 @@ impl AgentStates {
             event => {
                 if let Some(agent) = states.get(&record.agent) {
                     agent.lock().apply(event);
+                    if matches!(event, Event::AgentEnd(_)) {
+                        end_child(&states, record, agent);
+                    }
                 }
             }
         }
@@ -150,6 +163,14 @@ fn start_agent(states: &mut IndexMap<AgentId, SharedState>, spec: &AgentSpec) {
     states.insert(spec.id.clone(), new);
 }
 
+/// Tells the parent of an agent that ended what its report may quote.
+fn end_child(states: &IndexMap<AgentId, SharedState>, record: &Record, child: &SharedState) {
+    if let Some(parent) = record.parent.as_ref().and_then(|parent| states.get(parent)) {
+        let read = child.read().outside().clone();
+        parent.lock().record_child_end(&record.agent, &read);
+    }
+}
+
 /// Records that an agent was stopped, and with it those below it.
 fn stop(states: &IndexMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
     for (other, state) in states {
@@ -160,3 +181,6 @@ fn stop(states: &IndexMap<AgentId, SharedState>, id: &AgentId, reason: CancelRea
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

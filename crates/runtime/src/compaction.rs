@@ -9,6 +9,7 @@ use deputize_core::event::{JournalError, LogLevel, RequestPurpose};
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::{NextAttempt, Permit};
+use deputize_core::source::Source;
 use deputize_core::{Cancel, Event, Message};
 use tokio::time::Instant;
 
@@ -325,7 +326,8 @@ impl SummaryWork<'_> {
         let prefill = conversation.iter().take(self.part.first);
         let part = conversation.iter().take(self.part.end).skip(from);
         let text = summary_request().to_owned();
-        let request = Arc::new(Message::User(UserMessage::new(text)));
+        let request =
+            Arc::new(Message::User(UserMessage::new(text).with_sources([Source::host()])));
         prefill.chain(part).cloned().chain([request]).collect()
     }
 }
@@ -365,6 +367,8 @@ fn later_half(conversation: &[Arc<Message>], from: usize, end: usize) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use deputize_core::message::{AssistantMessage, CallStatus, ModelText};
     use deputize_core::{CallId, ToolResult};
 
@@ -381,6 +385,7 @@ mod tests {
                 text: ModelText::own("x".repeat(bytes)),
                 fingerprint: String::new(),
                 images: Vec::new(),
+                sources: BTreeSet::new(),
             })
         };
         let messages: Vec<_> =

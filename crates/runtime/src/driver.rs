@@ -189,7 +189,8 @@ impl Driver {
         }
         let text = cx.shared.parts.secrets.scrub(&cx.spec().task).into_owned();
         let images = cx.spec().images.clone();
-        let message = UserMessage { images, ..UserMessage::new(text) };
+        let message = UserMessage::new(text).with_sources(cx.task_sources());
+        let message = UserMessage { images, ..message };
         cx.record(Event::Message(message)).await?;
         let names = &cx.shared.parts.children.setting_names;
         let late = || TimeShortage::BeforeItBegan.describe(names).into();

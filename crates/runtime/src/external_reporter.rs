@@ -15,6 +15,7 @@ use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::outcome::ToolTrace;
 use deputize_core::policy::{ApprovalAnswer, Question, effective_mode};
 use deputize_core::sanitize::{clean, for_terminal_line};
+use deputize_core::source::Source;
 use deputize_core::truncate::{truncate_bytes, truncate_with_note};
 use deputize_core::{
     AgentView, BoxFuture, CallId, Cancel, CancelReason, Event, ToolName, ToolResult,
@@ -298,6 +299,7 @@ impl ExternalAgentHost for ExternalReporter {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
+            sources: [Source::child(self.view.id().as_str())].into(),
         };
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let facts = Vec::new();

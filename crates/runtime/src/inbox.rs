@@ -9,7 +9,7 @@ use deputize_core::message::UserMessage;
 use deputize_core::model::ToolChoice;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::{BudgetUnit, Step, WrapUpReason};
-use deputize_core::sanitize::{TextSource, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{Source, for_terminal_line, frame_for_model};
 use deputize_core::{CallId, CancelReason, Event, ToolOutput};
 
 use crate::agent_context::AgentContext;
@@ -52,16 +52,17 @@ impl Inbox {
         let ended = if closes { Vec::new() } else { self.cx.handle.take_ended() };
         for child in ended {
             let text = self.child_message(&child).await;
-            let from = Some(child.id);
-            self.cx.record(Event::Message(UserMessage { text, from, images: Vec::new() })).await?;
+            let sources = self.cx.state.read().child_sources(&child.id.child);
+            let message = UserMessage::new(text).with_sources(sources);
+            self.cx.record(Event::Message(UserMessage { from: Some(child.id), ..message })).await?;
         }
-        while let Some(text) = self.next_message() {
-            self.cx.record(Event::Message(UserMessage::new(text))).await?;
+        while let Some(message) = self.next_message() {
+            self.cx.record(Event::Message(message)).await?;
         }
         Ok(())
     }
 
-    fn next_message(&self) -> Option<String> {
+    fn next_message(&self) -> Option<UserMessage> {
         self.cx.state.read().mailbox().front().cloned()
     }
 
@@ -77,7 +78,7 @@ impl Inbox {
         // No call of the parent's is numbered so: the frame is of no tool's result.
         let call = CallId::new(0, 0);
         let source = output.source.clone();
-        let source = source.unwrap_or_else(|| TextSource::Child(outcome.agent.to_string()));
+        let source = source.unwrap_or_else(|| Source::child(outcome.agent.as_str()));
         let content = parts.secrets.scrub(&output.content);
         let framed = frame_for_model(&parts.record.secret, view.id(), call, &source, &content);
         let goal = for_terminal_line(goal, GOAL_CHARS);

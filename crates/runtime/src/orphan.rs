@@ -6,9 +6,9 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, ToolEnd};
-use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::message::CallStatus;
 use deputize_core::run::Step;
-use deputize_core::sanitize::{TextSource, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{Source, for_terminal_line, frame_for_model};
 use deputize_core::{
     AgentId, AgentView, CallId, Cancel, CancelReason, Catalog, Effects, Event, Outcome, Status,
     ToolEffect, ToolResult, describe_error,
@@ -100,7 +100,7 @@ pub(crate) fn is_unreported(
         let state = stored.state.read();
         let outcome = state.outcome()?;
         let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
-        let source = TextSource::Child(outcome.agent.to_string());
+        let source = Source::child(outcome.agent.as_str());
         let text = shared.parts.secrets.scrub(text);
         let framed = frame_for_model(&shared.parts.record.secret, parent, call, &source, &text);
         let goal = for_terminal_line(&stored.spec.goal, GOAL_CHARS);
@@ -266,14 +266,10 @@ pub(crate) fn settle_interrupted(
                     It was not run again; look at what it left before you repeat it.";
         let said = is_unreported(shared, &stored.spec.id, call).map(|said| format!("\n{said}"));
         let text = format!("{text}{}", said.unwrap_or_default());
+        let mut result = ToolResult::host(call, CallStatus::Error, text);
+        result.sources.extend(stored.state.read().call_sources(call));
         let end = ToolEnd {
-            result: ToolResult {
-                call,
-                status: CallStatus::Error,
-                text: ModelText::own(text),
-                fingerprint: String::new(),
-                images: Vec::new(),
-            },
+            result,
             tool,
             args_bytes: arguments.len() as u64,
             ms: 0,

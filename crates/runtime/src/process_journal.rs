@@ -8,6 +8,7 @@ use deputize_core::event::JournalError;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::process_recorder::{ProcessOutcome, ProcessRecorder, process_id};
 use deputize_core::sanitize::{for_terminal_line, frame_for_model};
+use deputize_core::source::Source;
 use deputize_core::{AgentView, Event};
 
 use crate::agent_handle::AgentHandle;
@@ -90,6 +91,7 @@ impl ProcessRecorder for ProcessJournal {
         start.command = shared.parts.secrets.scrub(&start.command).into_owned();
         let lines = outcome.message.take();
         let message = lines.map(|lines| self.message(&shared, &outcome, &lines));
+        let sources = message.iter().map(|_| outcome.source.clone()).collect();
         let end = ProcessEnd {
             process: outcome.start.process,
             command: outcome.start.command,
@@ -97,6 +99,7 @@ impl ProcessRecorder for ProcessJournal {
             ms: Some(outcome.ms),
             output_bytes: Some(outcome.output_bytes),
             message,
+            sources,
         };
         self.handle.record_process_end(end, &shared.bus)
     }
@@ -119,6 +122,7 @@ pub(crate) fn lost_process(start: &ProcessStart) -> ProcessEnd {
         ms: None,
         output_bytes: None,
         message: Some(format!("{}{}", opening(start, exit), output.unwrap_or_default())),
+        sources: [Source::host()].into(),
     }
 }
 

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use deputize_core::ToolName;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
-use deputize_core::sanitize::{TextSource, clean};
+use deputize_core::sanitize::{Source, clean};
 use deputize_core::truncate::truncate_lines;
 
 const IDENTITY: &str = include_str!("../prompts/identity.md");
@@ -189,7 +189,7 @@ fn project(files: &[ProjectFile<'_>]) -> Result<Vec<Section>, FillError> {
         }
         let head = truncate_lines(file.text, room.min(PROJECT_FILE_BYTES));
         room -= head.len();
-        sections.push(Section::quoted(&path, &TextSource::Project(file.path.to_owned()), head));
+        sections.push(Section::quoted(&path, &Source::project(file.path), head));
         if head.len() < file.text.len() {
             let bytes = (file.text.len() - head.len()).to_string();
             let cut = fill(PROJECT_CUT, &[("bytes", &bytes), ("path", &path)])?;

@@ -345,7 +345,8 @@ impl ReplayAgent {
             Event::Message(message) if !begun && message.from.is_none() => {
                 let spec = &self.cx.view.spec;
                 let images = spec.images.clone();
-                let message = UserMessage { images, ..UserMessage::new(spec.task.clone()) };
+                let text = spec.task.clone();
+                let message = UserMessage { text, images, ..message.clone() };
                 state.replay(&Event::Message(message));
             }
             event => state.replay(event),

@@ -35,6 +35,7 @@ pub(crate) fn restore_files(records: &[Record]) -> FileLedger {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::PathBuf;
 
     use super::*;
@@ -62,6 +63,7 @@ mod tests {
                     text,
                     fingerprint: String::new(),
                     images: Vec::new(),
+                    sources: BTreeSet::new(),
                 },
                 args_bytes: 0,
                 ms: 0,

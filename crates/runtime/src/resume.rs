@@ -12,6 +12,7 @@ use deputize_core::message::UserMessage;
 use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Step;
+use deputize_core::source::Source;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Event, Outcome, SessionId, Status, describe_error,
 };
@@ -236,8 +237,9 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     })
 }
 
+/// Returns a message of the person.
 fn message_of(text: String, images: Vec<Image>) -> UserMessage {
-    UserMessage { images, ..UserMessage::new(text) }
+    UserMessage { images, ..UserMessage::new(text).with_sources([Source::user()]) }
 }
 
 /// Puts a message of the person on record, unless a hook blocks it: then that is the end.

@@ -8,7 +8,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::event::Journal;
 use deputize_core::model::ModelOptions;
-use deputize_core::sanitize::{TextSource, frame_quote};
+use deputize_core::sanitize::{Source, frame_quote};
 use deputize_core::tool::{Progress, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, Cancel, Catalog, Observer, Outcome, Record, ResourceMap,
@@ -173,7 +173,7 @@ impl Session {
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
         let memory = self.shared.parts.memory.as_ref().and_then(|memory| memory.snapshot());
-        let source = TextSource::Tool("memory".to_owned());
+        let source = Source::tool("memory");
         let quoted = |text: String| frame_quote(&source, &text).into_string().into();
         AgentSpec {
             system: memory.map(quoted).into_iter().collect(),

@@ -87,12 +87,13 @@ impl AgentControl for Spawner {
         handle.is_some_and(|it| it.stop(CancelReason::StoppedAbove, &shared.bus).is_ok())
     }
 
-    fn message(&self, agent: &AgentId, text: String) -> Delivery {
+    fn message(&self, from: &AgentId, to: &AgentId, text: String) -> Delivery {
         let Some(shared) = self.shared.upgrade() else { return Delivery::Ended };
-        let handle = shared.tree().live.get(agent).cloned();
+        let handle = shared.tree().live.get(to).cloned();
         // Without a journal everything ends.
         let text = shared.parts.secrets.scrub(&text).into_owned();
-        let left = handle.and_then(|handle| handle.deliver(text, &shared.bus).ok());
+        let sources = shared.states.parent_sources(from);
+        let left = handle.and_then(|handle| handle.deliver(text, sources, &shared.bus).ok());
         left.unwrap_or(Delivery::Ended)
     }
 

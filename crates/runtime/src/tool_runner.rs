@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::event::{JournalError, ToolEnd};
-use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::message::CallStatus;
 use deputize_core::nested_call::{NestedResult, QuestionListener};
 use deputize_core::policy::{Denial, Question, Verdict};
-use deputize_core::sanitize::{TextSource, frame_boundary};
+use deputize_core::sanitize::frame_boundary;
 use deputize_core::step_calls::{StepCall, StepCalls};
 use deputize_core::{
-    Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, Origin, ToolCall,
-    ToolCx, ToolEffect, ToolOutput, ToolResult, ToolSpec,
+    Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, ToolCall, ToolCx,
+    ToolEffect, ToolResult, ToolSpec,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -32,12 +32,14 @@ mod lookup;
 mod redacted_secret;
 mod restored_commands;
 mod result;
+mod sources;
 
 use denial::with_subject;
 use lookup::callable_tool;
 use redacted_secret::refuse_mark;
 use restored_commands::{restore_commands, restored_note};
 use result::{FinishedCall, scrubbed_display, scrubbed_fact};
+use sources::output_sources;
 
 /// Maximum bytes of the arguments that a question shows beside a command.
 const BESIDE_BYTES: usize = 2048;
@@ -370,8 +372,7 @@ impl ToolRunner {
         };
         let timed_out = cx.cancel.reason() == Some(CancelReason::TimeLimit);
         let mut done = result::done(&self.cx, call, result, timed_out.then_some(limit).flatten());
-        let source = outside_source(entry, &done.output);
-        done.output.facts.extend(source.map(|source| ToolEffect::OutsideRead { source }));
+        done.sources = output_sources(entry, &done.output);
         done
     }
 
@@ -383,6 +384,8 @@ impl ToolRunner {
         let boundary =
             frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id);
         let framed = done.text.as_str().contains(&boundary);
+        let mut sources = self.cx.state.read().call_sources(call.id);
+        sources.extend(done.sources);
         ToolEnd {
             tool: call.name.clone(),
             boundary: framed.then_some(boundary),
@@ -392,6 +395,7 @@ impl ToolRunner {
                 text: done.text,
                 fingerprint: done.fingerprint,
                 images: done.output.images,
+                sources,
             },
             args_bytes: call.arguments.len() as u64,
             ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -429,13 +433,7 @@ impl ToolRunner {
 /// Returns the end of a call that had started, and of which nothing else is known.
 fn unknown_end(call: CallId, started: StartedCall, text: &str) -> ToolEnd {
     ToolEnd {
-        result: ToolResult {
-            call,
-            status: CallStatus::Cancelled,
-            text: ModelText::own(text),
-            fingerprint: String::new(),
-            images: Vec::new(),
-        },
+        result: ToolResult::host(call, CallStatus::Cancelled, text),
         args_bytes: started.arguments.len() as u64,
         tool: started.tool,
         ms: 0,
@@ -459,17 +457,6 @@ impl WaitForAnswer {
 impl Drop for WaitForAnswer {
     fn drop(&mut self) {
         self.0.iter().for_each(|listener| listener(false));
-    }
-}
-
-/// Returns the source of a result that comes from outside of this machine; `None` if it does not.
-/// What children say counts, because they may have read anything.
-fn outside_source(entry: &CatalogEntry, output: &ToolOutput) -> Option<String> {
-    match (&output.source, &entry.origin) {
-        (Some(source @ TextSource::Web(_)), _) => Some(source.to_string()),
-        (_, Origin::Mcp { server }) => Some(format!("mcp:{server}")),
-        _ if entry.tool.spec().spawns => Some("children".to_owned()),
-        _ => None,
     }
 }
 

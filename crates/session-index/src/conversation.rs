@@ -1,6 +1,9 @@
 //! A part of an agent's conversation, as it is in the index.
 
+use std::collections::BTreeSet;
+
 use deputize_core::SessionId;
+use deputize_core::source::Source;
 use deputize_core::truncate::truncate_bytes;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -29,7 +32,7 @@ pub struct ConversationPage {
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.
-    pub outside: Vec<String>,
+    pub outside: BTreeSet<Source>,
     /// The agent without its session; empty for the top agent.
     pub agent: String,
     /// The texts, in their order.
@@ -102,7 +105,6 @@ pub(crate) fn read_page(
     let SessionFold { begun, goal, outside, .. } = stored_fold(connection, id)?;
     let session = place.session.clone();
     let begun = begun.unwrap_or_default();
-    let outside = outside.into_iter().collect();
     Ok(Ok(ConversationPage { session, begun, goal, outside, agent, texts, has_earlier, has_later }))
 }
 

@@ -8,7 +8,7 @@ use deputize_core::event::{Journal as _, ToolEnd};
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
 use deputize_core::model::Reply;
 use deputize_core::sanitize::FrameSecret;
-use deputize_core::{AgentId, CallId, Cancel, Event, Record, SessionId, ToolEffect, ToolResult};
+use deputize_core::{AgentId, CallId, Cancel, Event, Record, SessionId, ToolResult};
 use deputize_runtime::{Header, ReadError, SessionDir, SessionFile, top_agent};
 use serde_json::{Value, json};
 
@@ -55,15 +55,15 @@ pub(crate) fn called(tool: &str, arguments: &str) -> Event {
 
 /// The end of a call that read from outside.
 pub(crate) fn fetched(source: &str) -> Event {
-    ended("web_fetch", "page", vec![ToolEffect::OutsideRead { source: source.to_owned() }])
+    ended("web_fetch", "page", source)
 }
 
 /// The end of a call that returned this text.
 pub(crate) fn returned(text: &str) -> Event {
-    ended("terminal", text, Vec::new())
+    ended("terminal", text, "tool:terminal")
 }
 
-fn ended(tool: &str, text: &str, facts: Vec<ToolEffect>) -> Event {
+fn ended(tool: &str, text: &str, source: &str) -> Event {
     Event::ToolEnd(Box::new(ToolEnd {
         tool: tool.to_owned(),
         result: ToolResult {
@@ -72,10 +72,11 @@ fn ended(tool: &str, text: &str, facts: Vec<ToolEffect>) -> Event {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
+            sources: [source.parse().unwrap()].into(),
         },
         args_bytes: 0,
         ms: 0,
-        facts,
+        facts: Vec::new(),
         display: None,
         error: None,
         boundary: None,

@@ -1,6 +1,9 @@
 //! What a search found.
 
+use std::collections::BTreeSet;
+
 use deputize_core::SessionId;
+use deputize_core::source::Source;
 
 use crate::entry::EntryKind;
 use crate::snippet::Snippet;
@@ -43,7 +46,7 @@ pub struct FoundSession {
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.
-    pub outside: Vec<String>,
+    pub outside: BTreeSet<Source>,
     /// What was found in it, best first.
     pub texts: Vec<FoundText>,
 }

@@ -138,7 +138,6 @@ impl Search<'_> {
                 let Ok(session) = SessionId::new(found.name.clone()) else { return Ok(None) };
                 let SessionFold { begun, goal, outside, .. } =
                     stored_fold(self.connection, found.session)?;
-                let outside = outside.into_iter().collect();
                 let begun = begun.unwrap_or_default();
                 let session = FoundSession { session, begun, goal, outside, texts: Vec::new() };
                 sessions.push((found.session, session));

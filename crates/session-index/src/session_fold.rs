@@ -7,6 +7,7 @@ use deputize_core::ToolEffect;
 use deputize_core::agent::AgentSpec;
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::{for_terminal_line, remove_frames};
+use deputize_core::source::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -25,7 +26,7 @@ const RESULT_BYTES: usize = 2 * 1024;
 const RESULT_END_BYTES: usize = 1024;
 /// Characters of a session's goal that are kept.
 const GOAL_CHARS: usize = 200;
-/// Characters of the name of an agent or a source that are kept.
+/// Characters of the name of an agent that are kept.
 const NAME_CHARS: usize = 200;
 
 /// What is known of a session behind some of its records: enough to go on with the next one.
@@ -36,7 +37,7 @@ pub(crate) struct SessionFold {
     /// The first task of the top agent.
     pub(crate) goal: String,
     /// What its agents read from outside of the machine.
-    pub(crate) outside: BTreeSet<String>,
+    pub(crate) outside: BTreeSet<Source>,
     /// Agents whose first message, which repeats their task, is still to come.
     opening: BTreeSet<String>,
 }
@@ -67,6 +68,8 @@ struct MessageFields {
     text: String,
     #[serde(default)]
     from: Option<Value>,
+    #[serde(default)]
+    sources: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +94,7 @@ struct ResultFields {
     tool: String,
     #[serde(default)]
     result: ResultWords,
+    /// Older records have the sources here.
     #[serde(default)]
     facts: Vec<Value>,
     /// Boundary of the frame around the words.
@@ -104,6 +108,8 @@ struct ResultWords {
     text: String,
     #[serde(default)]
     status: Option<CallStatus>,
+    #[serde(default)]
+    sources: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -130,7 +136,8 @@ impl SessionFold {
         let (kind, text) = match name.as_ref() {
             "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),
             "message" => {
-                let MessageFields { text, from } = event(record)?;
+                let MessageFields { text, from, sources } = event(record)?;
+                self.read_sources(sources);
                 // What a child says is found where it said it.
                 let is_repeated = self.opening.remove(agent.as_ref()) || from.is_some();
                 (!is_repeated).then_some((asked(depth), text))
@@ -139,7 +146,8 @@ impl SessionFold {
             "tool.start" => call_words(&event(record)?).map(|words| (EntryKind::Call, words)),
             "tool.end" => {
                 let mut end: ResultFields = event(record)?;
-                self.read_outside(std::mem::take(&mut end.facts));
+                self.read_sources(std::mem::take(&mut end.result.sources));
+                self.read_facts(std::mem::take(&mut end.facts));
                 limits = (RESULT_BYTES, RESULT_END_BYTES);
                 result_words(end).map(|words| (EntryKind::Result, words))
             }
@@ -165,10 +173,15 @@ impl SessionFold {
         Some((asked(depth), text.to_owned()))
     }
 
-    fn read_outside(&mut self, facts: Vec<Value>) {
+    fn read_sources(&mut self, labels: Vec<Value>) {
+        let sources = labels.into_iter().filter_map(|label| serde_json::from_value(label).ok());
+        self.outside.extend(sources.filter(Source::is_outside));
+    }
+
+    fn read_facts(&mut self, facts: Vec<Value>) {
         for fact in facts {
             if let Ok(ToolEffect::OutsideRead { source }) = serde_json::from_value(fact) {
-                self.outside.insert(for_terminal_line(&source, NAME_CHARS));
+                self.outside.insert(Source::from_lasting_label(&source));
             }
         }
     }

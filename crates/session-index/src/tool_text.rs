@@ -1,7 +1,10 @@
 //! What a model reads of past sessions.
 
+use std::collections::BTreeSet;
+
+use deputize_core::ToolOutput;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{ToolEffect, ToolOutput};
+use deputize_core::source::{Source, lasting_labels};
 use jiff::Timestamp;
 
 use crate::conversation::ConversationPage;
@@ -77,12 +80,13 @@ pub(crate) fn page_output(page: &ConversationPage) -> ToolOutput {
 }
 
 /// Returns a line about a session, and one about what it read from outside.
-fn head(session: &str, begun: u64, goal: &str, outside: &[String]) -> String {
+fn head(session: &str, begun: u64, goal: &str, outside: &BTreeSet<Source>) -> String {
     let mut text = format!("{session} ({}): {goal}\n", date(begun));
     if !outside.is_empty() {
-        let mut named: Vec<&str> = outside.iter().take(SOURCES).map(String::as_str).collect();
-        let more = format!("{} more", outside.len().saturating_sub(SOURCES));
-        named.extend((outside.len() > SOURCES).then_some(more.as_str()));
+        let mut named = lasting_labels(outside);
+        let more = named.len().saturating_sub(SOURCES);
+        named.truncate(SOURCES);
+        named.extend((more > 0).then(|| format!("{more} more")));
         text.push_str(&format!("[it had read {}]\n", named.join(", ")));
     }
     text
@@ -103,8 +107,6 @@ fn date(ms: u64) -> String {
 }
 
 /// Adds what the sessions had read from outside: whoever reads of them has read it too.
-fn with_sources<'s>(output: ToolOutput, outside: impl Iterator<Item = &'s String>) -> ToolOutput {
-    let sources: std::collections::BTreeSet<&String> = outside.collect();
-    let effect = |source: &String| ToolEffect::OutsideRead { source: source.clone() };
-    sources.into_iter().fold(output, |output, source| output.fact(effect(source)))
+fn with_sources<'s>(output: ToolOutput, outside: impl Iterator<Item = &'s Source>) -> ToolOutput {
+    ToolOutput { sources: outside.cloned().collect(), ..output }
 }

@@ -2,7 +2,7 @@
 
 use deputize_core::message::ModelText;
 use deputize_core::person::{Person, PersonAnswer, PersonQuestion};
-use deputize_core::sanitize::TextSource;
+use deputize_core::sanitize::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Availability, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError,
@@ -109,7 +109,7 @@ fn check(args: &Args) -> Result<(), ToolError> {
 fn result(answer: PersonAnswer, default: Option<String>) -> ToolCallResult {
     let why = match answer {
         PersonAnswer::Text(text) => {
-            let source = Some(TextSource::Input("answer".to_owned()));
+            let source = Some(Source::input("answer"));
             return Ok(ToolOutput { source, ..ToolOutput::text(text) });
         }
         PersonAnswer::TimedOut { seconds } => format!("nobody answered within {seconds} s"),

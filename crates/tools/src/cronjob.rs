@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::source::lasting_labels;
 use deputize_core::tool::HarmlessCalls;
 use deputize_core::tool::spec_of;
 use deputize_core::truncate::truncate_bytes;
@@ -199,6 +200,7 @@ impl JobCall<'_> {
             )));
         }
         let toolsets = self.args.toolsets.clone().unwrap_or_default();
+        let outside = self.cx.agent.store.get_or_insert_with(OutsideSources::default);
         let job = Job {
             name,
             schedule: schedule.map_err(|error| refused(error.to_string()))?,
@@ -212,14 +214,7 @@ impl JobCall<'_> {
             max_tokens: None,
             paused: false,
             changed_ms: now_ms,
-            sources: self
-                .cx
-                .agent
-                .store
-                .get_or_insert_with(OutsideSources::default)
-                .sources()
-                .into_iter()
-                .collect(),
+            sources: lasting_labels(&outside.sources()),
         };
         job.check().map_err(refused)?;
         Ok(job)

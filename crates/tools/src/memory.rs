@@ -2,6 +2,7 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
+use deputize_core::source::{Source, lasting_labels};
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
@@ -112,7 +113,7 @@ fn change(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let settings = cx.agent.session.settings.get_or_insert_with(MemorySettings::default);
     let files = settings.files.as_ref().ok_or_else(|| ToolError::refused(NO_MEMORY))?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default).sources();
-    let outside: Vec<String> = outside.into_iter().collect();
+    let outside = lasting_labels(&outside);
     let given = |text: &Option<String>, name: &str| match text {
         Some(text) if !text.trim().is_empty() => Ok(text.clone()),
         _ => Err(ToolError::refused(format!("give `{name}`"))),
@@ -131,7 +132,10 @@ fn change(args: &Args, cx: &ToolCx) -> ToolCallResult {
         MemoryAction::Remove => files.remove(topic, &old()?).map(|entry| ("removed", entry)),
     };
     match done {
-        Ok((what, entry)) => Ok(ToolOutput::text(format!("{what}: {entry}"))),
+        Ok((what, entry)) => {
+            let sources = [Source::memory(topic.as_str())].into();
+            Ok(ToolOutput { sources, ..ToolOutput::text(format!("{what}: {entry}")) })
+        }
         Err(error @ MemoryFileError::Io { .. }) => Err(ToolError::failed(error)),
         Err(error) => Err(ToolError::refused(error.to_string())),
     }
@@ -155,7 +159,7 @@ mod tests {
         assert_eq!(call(add.clone()).await, "kept: Likes tea.");
         assert_eq!(call(add).await, "refused: that is kept already");
         let outside = bench.cx.agent.store.get_or_insert_with(OutsideSources::default);
-        outside.set(["web:a.example".to_owned(), "mcp:docs".to_owned()].into());
+        outside.set([Source::web("a.example"), Source::mcp("docs")].into());
         let replace =
             json!({"action": "replace", "topic": "user", "old": "tea", "text": "Likes mate."});
         assert_eq!(

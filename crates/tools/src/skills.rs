@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deputize_core::prompt::{Section, fill};
-use deputize_core::sanitize::{TextSource, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{Source, for_terminal_line, frame_quote};
 use deputize_core::{ResourceMap, ToolError};
 use deputize_documents::{DocumentOrigin, Skill, SkillError, SkillLibrary};
 
@@ -56,7 +56,7 @@ fn guidance(library: &SkillLibrary) -> Option<String> {
     let text = fill(GUIDANCE, &[("tool", VIEW), ("skills", &ours)]).ok()?;
     let mut text = Section::plain(&text).to_string();
     if !theirs.is_empty() {
-        let frame = frame_quote(&TextSource::Project("skills".to_owned()), &theirs);
+        let frame = frame_quote(&Source::project("skills"), &theirs);
         text.push_str(&format!("\n{PROJECT_GUIDANCE}{frame}"));
     }
     Some(text)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::sanitize::{TextSource, for_terminal_line};
+use deputize_core::sanitize::{Source, for_terminal_line};
 use deputize_core::tool::spec_of;
 use deputize_core::{
     Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
@@ -177,7 +177,7 @@ impl FetchedDocument {
         }
         Ok(ToolOutput {
             content,
-            source: Some(TextSource::Web(self.host)),
+            source: Some(Source::web(self.host)),
             notes,
             ..ToolOutput::default()
         })

@@ -1,6 +1,6 @@
 //! `web_search`: addresses for words, by the search engine that the person configured.
 
-use deputize_core::sanitize::TextSource;
+use deputize_core::sanitize::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Availability, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError,
@@ -109,8 +109,7 @@ fn output(query: &str, host: String, hits: &[SearchHit], limit: u8) -> ToolOutpu
             content.push_str(&format!("   {}\n", line(hit.snippet.trim())));
         }
     }
-    let mut output =
-        ToolOutput { source: Some(TextSource::Web(host)), ..ToolOutput::text(content) };
+    let mut output = ToolOutput { source: Some(Source::web(host)), ..ToolOutput::text(content) };
     if hits.is_empty() {
         let query = deputize_core::sanitize::for_terminal_line(query, QUERY_CHARS);
         output.notes.push(format!("nothing was found for `{query}`: try other words"));

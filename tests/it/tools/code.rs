@@ -114,9 +114,12 @@ async fn a_script_searches_and_reads_the_web_as_its_agent_does() {
     // What the web says is marked where it enters the record.
     let stored = fs::read_to_string(lab.session_file()).unwrap();
     let is_marked = |line: &&str| {
-        line.contains("\"tool.end\"") && line.contains("\"source\":\"web:127.0.0.1\"")
+        line.contains("\"tool.end\"") && line.contains("\"sources\":[\"web:127.0.0.1\"]")
     };
     assert_eq!(stored.lines().filter(is_marked).count(), 4, "{stored}");
+    let outer = ["tool:execute_code", "tool:web_fetch", "web:127.0.0.1"];
+    let last = ended.events("tool.end").pop().unwrap();
+    assert_eq!(last["sources"], json!(outer), "{last}");
 }
 
 #[tokio::test]

@@ -81,6 +81,49 @@ async fn children_have_no_part_of_the_memory() {
 }
 
 #[tokio::test]
+async fn what_a_child_read_is_in_the_mark_of_its_parents_entry_and_in_the_events() {
+    for background in [false, true] {
+        let lab = Lab::new();
+        let site = MockServer::start_with(|_| MockAnswer::body("text/html", "<p>Rings.")).await;
+        let site = site.unwrap();
+        let base = site.base_url();
+        let host = base.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+        let allow = format!("fetch.allow_hosts=[\"{host}\"]");
+        let fetch = ("web_fetch", json!({"url": format!("http://{host}/page")}));
+        let goal = json!({"goal": "Look.", "toolsets": ["web"], "background": background});
+        let delegate = ("delegate_task", goal);
+        let server = model(move |asked| {
+            let is_child = asked.system().contains("YOUR TASK:");
+            // The message about the child's end counts as no result.
+            let told = asked.users().iter().any(|text| text.contains("has ended"));
+            match (is_child, background && !told && asked.results().len() == 1) {
+                (true, _) => calls_in_order(vec![fetch.clone()])(asked),
+                (false, true) => MockAnswer::reply(&Reply::text("served-1", "I wait.")),
+                (false, false) => {
+                    calls_in_order(vec![delegate.clone(), add("work", "Reported.")])(asked)
+                }
+            }
+        })
+        .await;
+        let set = format!("delegation.background={background}");
+        let args =
+            ["--approve", "auto", "--set", &allow, "--set", &set, "--output", "events", "Go"];
+        let end = lab.run(&server, &args).end().await.with_code(0);
+        let work = fs::read_to_string(lab.path("home/memory/work.md")).unwrap();
+        let mark = "[written after reading children, web:127.0.0.1]";
+        assert_eq!(work, format!("# About the work\n- Reported. {mark}\n"));
+        let report = if background { "child.delivered" } else { "tool.end" };
+        let events = end.events(report);
+        let sources = events.iter().map(|event| event["sources"].to_string());
+        let child = format!("child:{}/1.0.0", lab.session());
+        let all = |it: &String| it.contains(&child) && it.contains("\"web:127.0.0.1\"");
+        assert!(sources.clone().any(|it| all(&it)), "{:?}", sources.collect::<Vec<_>>());
+        let first = &end.events("message")[0];
+        assert_eq!(first["sources"], json!(["user"]), "{first}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_written_after_reading_the_web_is_marked_also_after_a_resume() {
     let lab = Lab::new();
     let site = MockServer::start_with(|_| MockAnswer::body("text/html", "<p>Rule them all.")).await;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::{blocks, calls_in_order};
@@ -173,4 +174,43 @@ async fn a_projects_files_are_read_only_if_the_person_says_so() {
     assert!(!prompt(&child).await.contains("Use tabs."));
     let told = [&child[..], &["--set", "delegation.context_files=true"]].concat();
     assert!(prompt(&told).await.contains("Use tabs."));
+}
+
+#[tokio::test]
+async fn a_skill_written_after_reading_the_web_has_a_mark_and_passes_it_on() {
+    let lab = Lab::new();
+    let site = MockServer::start_with(|_| MockAnswer::body("text/html", "<p>Rule them all.")).await;
+    let site = site.unwrap();
+    let base = site.base_url();
+    let host = base.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let allow = format!("fetch.allow_hosts=[\"{host}\"]");
+    let fetch = ("web_fetch", json!({"url": format!("http://{host}/page")}));
+    let write =
+        |action| ("skill_manage", json!({"action": action, "name": "notes", "content": NOTES}));
+    let mark = "written after reading web:127.0.0.1";
+    let args = ["--approve", "auto", "--set", &allow, "Go"];
+    let server = model(calls_in_order(vec![fetch, write("create")])).await;
+    lab.run(&server, &args).end().await.with_code(0);
+    let requests = server.requests();
+    let told = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
+    assert!(told.contains("is created") && told.ends_with(&format!("[{mark}]")), "{told}");
+    // Another session, which has read nothing, keeps the mark and passes it on.
+    let fact = json!({"action": "add", "topic": "work", "text": "Read."});
+    let calls = vec![write("edit"), ("skill_view", json!({"name": "notes"})), ("memory", fact)];
+    let server = model(calls_in_order(calls)).await;
+    lab.run(&server, &args).end().await.with_code(0);
+    let kept = fs::read_to_string(lab.path("home/skills/notes/SKILL.md")).unwrap();
+    let field = "\nwritten-after-reading: [\"web:127.0.0.1\"]\n---\nTake notes.\n";
+    assert!(kept.ends_with(field), "{kept}");
+    let requests = server.requests();
+    let read = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
+    assert!(read.ends_with(&format!("[{mark}]")), "{read}");
+    let work = fs::read_to_string(lab.path("home/memory/work.md")).unwrap();
+    assert_eq!(work, format!("# About the work\n- Read. [{mark}]\n"));
+    let list = deputize(&lab, &["skills", "list"]).await.with_code(0);
+    assert!(list.out.contains(&format!("How to take notes. [{mark}]")), "{}", list.out);
+    let list = deputize(&lab, &["skills", "list", "--json"]).await.with_code(0);
+    assert!(list.out.contains("\"written_after_reading\": [\n"), "{}", list.out);
+    let shown = deputize(&lab, &["skills", "show", "notes"]).await.with_code(0);
+    assert_eq!(shown.out, format!("Take notes.\n\n[{mark}]\n"));
 }

@@ -3,7 +3,7 @@
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
 };
-use deputize_core::sanitize::{TextSource, for_exact_line, frame_quote};
+use deputize_core::sanitize::{Source, for_exact_line, frame_quote};
 use url::Url;
 
 use super::session_host::{EditorImage, HostError};
@@ -45,7 +45,7 @@ pub(crate) fn read_prompt(
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     let place = place(&text.uri);
                     words.push_str(&format!("`{place}{NAMED}"));
-                    let source = TextSource::Tool(format!("{ATTACHED}{place}"));
+                    let source = Source::tool(format!("{ATTACHED}{place}"));
                     attached.push(frame_quote(&source, &text.text).into_string());
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
@@ -133,7 +133,7 @@ fn attachments<'a>(mut rest: &'a str, head: &str) -> Option<Vec<(&'a str, &'a st
 
 /// Returns the separator before an attachment.
 fn head() -> String {
-    format!("\n\n<{}", TextSource::Tool(ATTACHED.to_owned()))
+    format!("\n\n<{}", Source::tool(ATTACHED))
 }
 
 /// The place of an attachment, what is in it, and what is behind it: its boundary is a hash of what

@@ -30,7 +30,9 @@ pub(crate) fn skills(
         Skills::List { view } => list(&library(links, around, &view.settings)?, view.json),
         Skills::Show { name, file, settings } => {
             let read = library(links, around, settings)?.read(name, file.as_deref());
-            print(&for_terminal(&read.map_err(CliError::usage)?.text))
+            let read = read.map_err(CliError::usage)?;
+            let mark = read.skill.mark().map(|mark| format!("\n[{mark}]\n")).unwrap_or_default();
+            print(&for_terminal(&format!("{}{mark}", read.text)))
         }
         Skills::Edit { name, settings } => edit(&library(links, around, settings)?, around, name),
         Skills::Rm { name, settings } => {
@@ -58,7 +60,10 @@ fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
         return print(&format!("{:#}\n", json!(skills)));
     }
     let row = |skill: &Skill| {
-        let description = for_terminal_line(&skill.description, LINE_CHARS);
+        let mut description = for_terminal_line(&skill.description, LINE_CHARS);
+        if let Some(mark) = skill.mark() {
+            description.push_str(&format!(" [{}]", for_terminal_line(&mark, LINE_CHARS)));
+        }
         [skill.name.clone(), skill.origin.as_str().to_owned(), description]
     };
     let rows = skills.iter().map(row).collect();
@@ -76,6 +81,7 @@ fn row_json(skill: &Skill) -> Value {
         "from": skill.origin.as_str(),
         "description": skill.description,
         "for_models": skill.for_models,
+        "written_after_reading": skill.sources,
         "path": skill.path(),
     })
 }

@@ -61,15 +61,14 @@ fn first_frame<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str, &'
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::sanitize::{TextSource, frame_quote};
+    use deputize_core::sanitize::{Source, frame_quote};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn no_frame_of_a_child_is_left_beside_errors_notes_and_cuts() {
-        let framed =
-            |text: &str| frame_quote(&TextSource::Child("s/1.0.0".into()), text).into_string();
+        let framed = |text: &str| frame_quote(&Source::child("s/1.0.0"), text).into_string();
         let cut = format!("{}\n[5 of 9 bytes left out]\n{}", framed("one"), framed("two"));
         assert_eq!(without_child_frames(&cut), "one\n[5 of 9 bytes left out]\ntwo");
         let alike = "<child:x abc>\nno frame\n</abc>";
@@ -79,8 +78,7 @@ mod tests {
         let seen = children_unframed(&told).unwrap();
         assert!(seen.starts_with("error: it ended early:\n{") && seen.contains("\\ntwo"), "{seen}");
         assert!(seen.ends_with("\n[Read a again.]") && !seen.contains("child:"), "{seen}");
-        let framed =
-            frame_quote(&TextSource::Tool("delegate_task".into()), &result(&cut)).into_string();
+        let framed = frame_quote(&Source::tool("delegate_task"), &result(&cut)).into_string();
         let seen =
             delivery_unframed(&format!("Your child s/1.0.0 has ended: completed.\n{framed}"));
         assert!(seen.starts_with("Your child s/1.0.0 has ended: completed.\n{"), "{seen}");

@@ -71,8 +71,8 @@ impl Projection {
             Event::SessionStart(start) => session_start(start),
             Event::AgentStart(start) => self.agent_start(start),
             Event::Message(message) => message_body(message),
-            Event::MessageLeft { text } => {
-                EventBody::MessageLeft { bytes: text.len(), preview: preview(text) }
+            Event::MessageLeft { text, sources } => {
+                EventBody::MessageLeft { bytes: text.len(), preview: preview(text), sources }
             }
             Event::ExternalText { text } => external_text(text),
             Event::ModelRequest { iteration, messages, bytes, purpose, .. } => {
@@ -245,11 +245,13 @@ fn process_end(end: &ProcessEnd) -> EventBody<'_> {
 
 fn message_body(message: &UserMessage) -> EventBody<'_> {
     let bytes = message.text.len();
+    let sources = &message.sources;
     match message.from {
         Some(_) => {
-            EventBody::ChildDelivered { bytes, preview: preview(&delivery_unframed(&message.text)) }
+            let preview = preview(&delivery_unframed(&message.text));
+            EventBody::ChildDelivered { bytes, preview, sources }
         }
-        None => EventBody::Message { bytes, preview: preview(words_of(&message.text)) },
+        None => EventBody::Message { bytes, preview: preview(words_of(&message.text)), sources },
     }
 }
 
@@ -382,6 +384,7 @@ fn tool_end(end: &ToolEnd) -> EventBody<'_> {
         status: end.result.status.as_str(),
         ms: end.ms,
         result_bytes: end.result.text.as_str().len(),
+        sources: &end.result.sources,
         preview: preview(
             &children_unframed(&end.content()).unwrap_or_else(|| end.content().into()),
         ),

@@ -127,6 +127,7 @@ fn more(all: usize, listed: usize) -> Option<ScreenLine> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::message::CallStatus;
@@ -176,7 +177,8 @@ mod tests {
         for exit in [ProcessExit::AgentEnded, ProcessExit::Killed] {
             let (process, command) = ("p1".to_owned(), "sleep 77".to_owned());
             let (ms, output_bytes, message) = (None, None, None);
-            let end = ProcessEnd { process, command, exit, ms, output_bytes, message };
+            let sources = BTreeSet::new();
+            let end = ProcessEnd { process, command, exit, ms, output_bytes, message, sources };
             writer.add(&root(), Event::ProcessEnd(Box::new(end)));
         }
         insta::assert_snapshot!(tell(&writer), @r"

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use deputize_core::sanitize::{Secrets, TextSource, frame_quote};
+use deputize_core::sanitize::{Secrets, Source, frame_quote};
 use deputize_core::truncate::truncate_lines;
 
 use crate::wording::count;
@@ -101,7 +101,7 @@ pub(crate) fn message(material: Option<&str>, words: &str) -> String {
 /// boundary is a hash of what is in it, so that is where it ends.
 pub(crate) fn words_of(message: &str) -> &str {
     let rest = || {
-        let head = format!("<{} ", TextSource::Input(NAME.to_owned()));
+        let head = format!("<{} ", Source::input(NAME));
         let (boundary, rest) = message.strip_prefix(&head)?.split_once(">\n")?;
         let (_, rest) = rest.split_once(&format!("</{boundary}>"))?;
         // Notes have no empty lines.
@@ -111,7 +111,7 @@ pub(crate) fn words_of(message: &str) -> &str {
 }
 
 fn frame_attachment(shown: &str, notes: &[String]) -> String {
-    let frame = frame_quote(&TextSource::Input(NAME.to_owned()), shown).into_string();
+    let frame = frame_quote(&Source::input(NAME), shown).into_string();
     std::iter::once(frame).chain(notes.iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 

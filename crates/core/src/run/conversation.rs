@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::compaction::{CompactionInput, ReplacedPart};
+use crate::compaction::{Compaction, CompactionInput};
 use crate::message::{Message, UserMessage};
 use crate::name::ChildEndId;
+use crate::source::{Source, outside};
 
 /// A conversation, and the messages that wait until its calls have results.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,19 +83,23 @@ impl Conversation {
     }
 
     /// Replaces a part of the conversation by a message. A part that it does not have changes
-    /// nothing; the result says whether it has it.
-    pub(super) fn compact(&mut self, part: &ReplacedPart, text: &str) -> bool {
+    /// nothing; the result says whether it has it. The message has the sources from outside of
+    /// those that it replaces.
+    pub(super) fn compact(&mut self, compaction: &Compaction) -> bool {
+        let Compaction { part, text, request, .. } = compaction;
         if !part.fits(self.messages.len()) {
             return false;
         }
+        let replaced = self.messages.iter().enumerate().filter(|(at, _)| !part.keeps(*at));
+        let mut sources = outside(replaced.flat_map(|(_, message)| message.sources()));
+        sources.insert(Source::summary(&request.model));
         let tail = self.messages.split_off(part.end);
         let mut at = 0;
         self.messages.retain(|_| {
             at += 1;
             part.keeps(at - 1)
         });
-        let text = text.to_owned();
-        self.push(Message::User(UserMessage::new(text)));
+        self.push(Message::User(UserMessage::new(text).with_sources(sources)));
         self.messages.extend(tail);
         let moved = |at: usize| part.keeps(at).then(|| part.position_after(at));
         self.requests = self.requests.iter().copied().filter_map(moved).collect();
@@ -123,8 +128,8 @@ impl Conversation {
 
     /// Adds a message of the host.
     pub(super) fn push_host(&mut self, text: &str) {
-        let text = text.trim_end().to_owned();
-        self.push(Message::User(UserMessage::new(text)));
+        let message = UserMessage::new(text.trim_end()).with_sources([Source::host()]);
+        self.push(Message::User(message));
     }
 
     /// Adds a message once the open calls have results.

@@ -4,6 +4,7 @@
 
 mod laws;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
@@ -53,6 +54,7 @@ fn result(call: deputize_core::CallId, words: &str) -> ToolResult {
         text: ModelText::own(words),
         fingerprint: words.into(),
         images: Vec::new(),
+        sources: BTreeSet::new(),
     }
 }
 
@@ -189,6 +191,7 @@ fn ended(index: u32) -> UserMessage {
         text: format!("{child} has ended"),
         from: Some(ChildEndId { child, number: 1 }),
         images: Vec::new(),
+        sources: BTreeSet::new(),
     }
 }
 

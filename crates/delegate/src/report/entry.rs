@@ -7,7 +7,7 @@ use deputize_core::budget::shown_usd;
 use deputize_core::file_state::FileVersion;
 use deputize_core::outcome::{ExitReason, ToolTrace};
 use deputize_core::sanitize::{
-    TextSource, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
+    Source, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
 };
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{AgentId, Outcome, Status};
@@ -436,7 +436,7 @@ pub(super) fn said(
     both: usize,
 ) -> Option<String> {
     let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
-    let source = TextSource::Child(outcome.agent.to_string());
+    let source = Source::child(outcome.agent.as_str());
     if text.len() <= most {
         return Some(frame_quote(&source, text).into_string());
     }

@@ -3,7 +3,7 @@
 use deputize_core::message::ModelText;
 use deputize_core::outcome::ExitReason;
 use deputize_core::prompt::FillError;
-use deputize_core::sanitize::{TextSource, for_exact_line};
+use deputize_core::sanitize::{Source, for_exact_line};
 use deputize_core::{Outcome, Status, ToolCallResult, ToolError, ToolOutput};
 
 use super::entry::{error, where_whole};
@@ -26,7 +26,7 @@ pub(crate) fn lay_out_plain(
     let aside = limits.whole(1) / ASIDE;
     let most = limits.plain();
     let mut output = ToolOutput {
-        source: Some(TextSource::Child(outcome.agent.to_string())),
+        source: Some(Source::child(outcome.agent.as_str())),
         ..text(outcome, seen, most)
     };
     output.notes.extend(limit(outcome));

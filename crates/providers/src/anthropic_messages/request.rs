@@ -148,6 +148,7 @@ fn tool(decl: &ToolDecl) -> ToolParam<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::image::Image;
@@ -182,6 +183,7 @@ mod tests {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
+            sources: BTreeSet::new(),
         })
     }
 

@@ -333,6 +333,8 @@ fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use deputize_core::message::{CallStatus, ModelText, UserMessage};
     use deputize_core::{CallId, ToolName, ToolResult};
 
@@ -362,6 +364,7 @@ mod tests {
                 text: ModelText::own(text),
                 fingerprint: String::new(),
                 images: Vec::new(),
+                sources: BTreeSet::new(),
             })
         };
         let opaque = OpaqueBlock::new;

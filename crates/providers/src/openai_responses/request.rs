@@ -249,6 +249,7 @@ fn output_entry(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::message::{
@@ -286,6 +287,7 @@ mod tests {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
+            sources: BTreeSet::new(),
         })
     }
 

@@ -9,7 +9,7 @@ use deputize_core::message::CallStatus;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::prompt::fill;
-use deputize_core::sanitize::{Secrets, TextSource, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{Secrets, Source, for_terminal_line, frame_quote};
 use deputize_core::todo::{TodoItem, TodoState};
 use deputize_core::{Effects, ToolSpec};
 
@@ -58,7 +58,7 @@ pub(super) fn compacted_message(
 }
 
 fn message(count: usize, model: &str, summary: &str, notes: &str) -> String {
-    let summary = frame_quote(&TextSource::Summary(model.to_owned()), summary.trim());
+    let summary = frame_quote(&Source::summary(model), summary.trim());
     let values = [("count", &*count.to_string()), ("summary", summary.as_str()), ("notes", notes)];
     fill(COMPACTED, &values).unwrap_or_default().trim_end().to_owned()
 }
@@ -251,6 +251,7 @@ impl RecordList {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     use deputize_core::agent::AgentActivity;
@@ -392,6 +393,7 @@ mod tests {
                 text: ModelText::own(""),
                 fingerprint: String::new(),
                 images: Vec::new(),
+                sources: BTreeSet::new(),
             };
             state.apply(&Event::ToolEnd(Box::new(ToolEnd {
                 tool,

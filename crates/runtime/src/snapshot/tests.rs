@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use deputize_core::agent::{AgentActivity, AgentSpec, SpawnedBy};
@@ -104,7 +105,14 @@ fn result(call: CallId, status: CallStatus, facts: Vec<ToolEffect>) -> Event {
     let fingerprint = String::new();
     Event::ToolEnd(Box::new(ToolEnd {
         tool: "look".to_owned(),
-        result: ToolResult { call, status, text, fingerprint, images: Vec::new() },
+        result: ToolResult {
+            call,
+            status,
+            text,
+            fingerprint,
+            images: Vec::new(),
+            sources: BTreeSet::new(),
+        },
         args_bytes: 2,
         ms: 1,
         facts,
@@ -191,7 +199,7 @@ fn an_agent_does_what_its_last_events_say() {
     };
     let stop = || Event::AgentStop { reason: CancelReason::Stopped, pending: true };
     let wrap_up = || Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None };
-    let left = || Event::MessageLeft { text: "hurry".to_owned() };
+    let left = || Event::MessageLeft { text: "hurry".to_owned(), sources: BTreeSet::new() };
     for (events, activity) in [
         (vec![], AgentActivity::Running),
         (vec![question(CALL)], AgentActivity::Asking),
@@ -329,6 +337,7 @@ fn a_message_after_the_end_of_a_turn_begins_the_next_one() {
         text: "done".to_owned(),
         from: Some(ChildEndId { child: child(&top(), 0), number: 1 }),
         images: Vec::new(),
+        sources: BTreeSet::new(),
     };
     assert_eq!(turn(Event::Message(delivery)), (0, Some("faster".to_owned())));
     assert_eq!(turn(message("now the tests")), (1, Some("now the tests".to_owned())));
@@ -345,6 +354,7 @@ fn a_message_about_a_background_command_is_no_message_of_the_person() {
             ms: None,
             output_bytes: None,
             message: message.map(str::to_owned),
+            sources: BTreeSet::new(),
         }))
     };
     let notice = "Your background command p1 has ended";

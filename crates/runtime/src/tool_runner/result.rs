@@ -1,12 +1,13 @@
 //! Results of calls, for the model and the record.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use deputize_core::image::Image;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::policy::Denial;
-use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{Secrets, Source, clean, for_terminal_line, frame_for_model};
 use deputize_core::todo::TodoItem;
 use deputize_core::tool::DisplayedDiff;
 use deputize_core::truncate::truncate_bytes;
@@ -36,6 +37,7 @@ pub(super) struct FinishedCall {
     pub(super) fingerprint: String,
     pub(super) output: ToolOutput,
     pub(super) error: Option<String>,
+    pub(super) sources: BTreeSet<Source>,
 }
 
 impl FinishedCall {
@@ -49,6 +51,7 @@ impl FinishedCall {
             text: ModelText::own(format!("error: {text}")),
             output: ToolOutput::default(),
             error: None,
+            sources: [Source::host()].into(),
         }
     }
 
@@ -156,7 +159,7 @@ pub(super) fn done(
         // No other call has it.
         fingerprint = format!("waited in {}", call.id);
     }
-    FinishedCall { status, text, fingerprint, output, error }
+    FinishedCall { status, text, fingerprint, output, error, sources: BTreeSet::new() }
 }
 
 /// The text of a result: what we say of it, the framed content, the tool's remarks.
@@ -174,7 +177,7 @@ fn text(
     let content = truncate_bytes(&content, MOST_RESULT_BYTES);
     let cut = all - content.len();
     if !content.is_empty() {
-        let tool = || TextSource::Tool(call.name.clone());
+        let tool = || Source::tool(&call.name);
         let source = output.source.clone().unwrap_or_else(tool);
         let framed = frame_for_model(
             &cx.shared.parts.record.secret,

@@ -230,7 +230,7 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
         })
         .await;
         for text in ["one", "two", "one"] {
-            let left = session.view().control.message(&kid, text.to_owned());
+            let left = session.view().control.message(&AgentId::root(&id), &kid, text.to_owned());
             assert_eq!(left, Delivery::Left);
         }
         until("a rest", || rests(&world) == 1).await;
@@ -240,7 +240,10 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
     let cancel = Cancel::new();
     let ran = session.run(spec(folder.path()), authority, &cancel);
     tokio::join!(ran, tells);
-    assert_eq!(session.view().control.message(&kid, "too late".to_owned()), Delivery::Ended);
+    assert_eq!(
+        session.view().control.message(&AgentId::root(&id), &kid, "too late".to_owned()),
+        Delivery::Ended
+    );
     drop(session);
     assert_eq!(letters(&dir, &kid), ["one", "two", "one"]);
 
@@ -301,7 +304,8 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
     let session = Session::create(&dir, id.clone(), parts).unwrap();
     let kid = AgentId::root(&id).child(CallId::new(1, 0), 0);
     let tells = async {
-        let says = |text: &str| session.view().control.message(&kid, text.to_owned());
+        let says =
+            |text: &str| session.view().control.message(&AgentId::root(&id), &kid, text.to_owned());
         until("a rest", || rests(&world) == 1).await;
         assert_eq!(says("early"), Delivery::Left);
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -111,7 +111,11 @@ pub(crate) fn decl(name: &str) -> ToolDecl {
 
 /// Looks; looking at 77 releases a call that waits, and a command that is a number shows so many
 /// bytes.
-fn look<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+pub(crate) fn look<'a>(
+    world: &'a World,
+    arguments: Value,
+    cx: &'a ToolCx,
+) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         world.done.lock().push(format!("look {} {arguments}", cx.call));
         if arguments["n"] == 77 {
@@ -255,9 +259,20 @@ pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
 
 /// Adds a tool that acts by a function.
 pub(crate) fn insert_tool(catalog: &mut Catalog, world: &Arc<World>, spec: ToolSpec, act: Act) {
+    let origin = Origin::Linked { krate: "test".into() };
+    insert_tool_of(catalog, world, origin, spec, act);
+}
+
+/// Adds a tool of this origin that acts by a function.
+pub(crate) fn insert_tool_of(
+    catalog: &mut Catalog,
+    world: &Arc<World>,
+    origin: Origin,
+    spec: ToolSpec,
+    act: Act,
+) {
     let tool = Arc::new(ActTool { spec, world: Arc::clone(world), act });
     let toolset = ToolsetName::literal("test");
-    let origin = Origin::Linked { krate: "test".into() };
     catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
 }
 

@@ -45,8 +45,12 @@ fn is_child(request: &Request<'_>) -> bool {
     matches!(&*request.messages[0], Message::User(task) if task.text == "background 0")
 }
 
+fn top() -> AgentId {
+    AgentId::root(&SessionId::literal("s"))
+}
+
 fn kid() -> AgentId {
-    AgentId::root(&SessionId::literal("s")).child(CallId::new(1, 0), 0)
+    top().child(CallId::new(1, 0), 0)
 }
 
 /// Runs a parent with a background child that does this. Gives the child's outcome, its answers,
@@ -72,7 +76,7 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
             turn.unwrap_or(Turn { does: ModelAction::Answer("the end".to_owned()), messages: 0 });
         for number in 0..turn.messages {
             let text = format!("message {number}");
-            if seen.get().unwrap().control.message(&kid(), text) == Delivery::Left {
+            if seen.get().unwrap().control.message(&top(), &kid(), text) == Delivery::Left {
                 said.1 += 1;
             }
         }
@@ -165,7 +169,7 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
             (false, _) => Reply::text("rule", "I wait."),
             (true, 0) => {
                 if let Some(view) = seen.get() {
-                    view.control.message(&kid(), "Are you done?".to_owned());
+                    view.control.message(&top(), &kid(), "Are you done?".to_owned());
                 }
                 Reply::text("rule", "The report.")
             }

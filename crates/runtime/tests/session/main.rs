@@ -23,4 +23,5 @@ mod limits;
 mod nested;
 mod rate_limiter_waiters;
 mod snapshot;
+mod sources;
 mod stored;

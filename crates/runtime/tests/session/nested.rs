@@ -27,7 +27,11 @@ const STANDIN: &str = "the-secret";
 
 /// Makes the calls of `list`, each `TOOL ARGUMENTS`, one after the other, or at once if `n` is 1. A
 /// call that takes longer than a minute is dropped.
-fn nest<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+pub(crate) fn nest<'a>(
+    world: &'a World,
+    arguments: Value,
+    cx: &'a ToolCx,
+) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let calls: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
         let nested = cx.agent.store.get_or_insert_with(NestedCalls::default);

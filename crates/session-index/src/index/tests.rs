@@ -1,6 +1,8 @@
 use std::fs;
 use std::sync::Barrier;
 
+use deputize_core::source::Source;
+
 use super::*;
 use crate::entry::EntryKind;
 use crate::fixture::{SessionFolder, called, fetched, replied, returned, said, started};
@@ -127,7 +129,7 @@ fn without_a_text_with_all_words_those_with_some_are_found() {
     assert!(!results.has_some_words);
     let names: Vec<_> = results.sessions.iter().map(|it| it.session.to_string()).collect();
     assert_eq!(names, ["s2", "s1"]);
-    assert_eq!(results.sessions[0].outside, ["web:a.example"]);
+    assert_eq!(results.sessions[0].outside, [Source::web("a.example")].into());
     assert_eq!(folder.search("submarine").sessions, []);
 }
 

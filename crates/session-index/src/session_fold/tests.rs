@@ -32,7 +32,8 @@ fn records() -> Vec<String> {
             5,
             "s",
             &serde_json::json!({"type": "tool.end", "tool": "terminal",
-            "result": {"text": "<tool:terminal b0>\nerror[E0308]\n</b0>\n[exit code 1]", "status": "ok"},
+            "result": {"text": "<tool:terminal b0>\nerror[E0308]\n</b0>\n[exit code 1]", "status": "ok",
+                "sources": ["tool:terminal", "mcp:docs", "new:x"]},
             "boundary": "b0", "facts": [fact, {"fact": "new"}]}),
         ),
         record(6, child, &agent_start(child, "Look around")),
@@ -49,7 +50,7 @@ fn records() -> Vec<String> {
             11,
             "s",
             &serde_json::json!({"type": "message", "text": "ended",
-            "from": "s/1.0.0"}),
+            "from": "s/1.0.0", "sources": ["child:s/1.0.0"]}),
         ),
         record(12, "s", &serde_json::json!({"type": "message", "text": "Thanks"})),
         record(
@@ -100,6 +101,7 @@ fn words_of_people_agents_and_tools_are_searched() {
     13 reply [1.0.1] Its own words
     ");
     assert_eq!(fold.goal, "Fix the build");
-    assert_eq!(fold.outside, BTreeSet::from(["web:a.example".to_owned()]));
+    let outside = [Source::child("s/1.0.0"), Source::mcp("docs"), Source::web("a.example")];
+    assert_eq!(fold.outside, BTreeSet::from(outside));
     assert_eq!(fold.begun, Some(0));
 }

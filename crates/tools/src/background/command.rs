@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use deputize_core::Cancel;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::process_recorder::{ProcessOutcome, ProcessRecords};
-use deputize_core::sanitize::TextSource;
+use deputize_core::sanitize::Source;
 use deputize_process::{CommandInput, CommandOutput, DRAIN_LIMIT, Exit, Output, SpillFile};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify};
@@ -234,7 +234,7 @@ impl BackgroundCommand {
         };
         let outcome = ProcessOutcome {
             start: self.start.clone(),
-            source: TextSource::Tool(SOURCE.to_owned()),
+            source: Source::tool(SOURCE),
             exit,
             ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             output_bytes: bytes,

@@ -1,11 +1,14 @@
 //! `skill_manage`: what an agent learned, for later sessions.
 
+use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
+use deputize_core::source::lasting_labels;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
 };
+use deputize_documents::{SkillLibrary, marked_skill};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -61,28 +64,41 @@ impl TypedTool for SkillManage {
         blocking(cx, move |cx| {
             still_wanted(cx)?;
             let library = library(&cx.agent.session.settings);
-            let content = || {
-                let content = args.content.as_deref().filter(|text| !text.trim().is_empty());
-                let content = content
-                    .ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
-                match secret_in(content, &Secrets::default()) {
-                    Some(secret) => Err(ToolError::refused(format!(
-                        "the skill has a secret in it ({secret}): secrets are never kept"
-                    ))),
-                    None => Ok(content),
-                }
-            };
             let name = &args.name;
+            let content = || content(&args, &library, cx);
             let done = match args.action {
-                SkillAction::Create => library.create(name, content()?).map(|_| "created"),
-                SkillAction::Edit => library.replace(name, content()?).map(|_| "replaced"),
+                SkillAction::Create => library.create(name, &content()?).map(|_| "created"),
+                SkillAction::Edit => library.replace(name, &content()?).map(|_| "replaced"),
                 SkillAction::Remove => library.remove(name).map(|_| "removed"),
             };
             let done = done.map_err(tool_error)?;
-            Ok(ToolOutput::text(format!("the skill `{name}` is {done}; later sessions see it")))
+            let mark = library.find(name).ok().and_then(|skill| skill.mark());
+            let mut output =
+                ToolOutput::text(format!("the skill `{name}` is {done}; later sessions see it"));
+            output.notes.extend(mark.filter(|_| args.action != SkillAction::Remove));
+            Ok(output)
         })
         .await
     }
 }
 
 deputize_core::register_tool!("skills", SkillManage);
+
+/// Returns the text to write, with a mark of what this agent has read from outside, and of what
+/// stood in the mark before.
+fn content(args: &Args, library: &SkillLibrary, cx: &ToolCx) -> Result<String, ToolError> {
+    let content = args.content.as_deref().filter(|text| !text.trim().is_empty());
+    let content =
+        content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
+    if let Some(secret) = secret_in(content, &Secrets::default()) {
+        return Err(ToolError::refused(format!(
+            "the skill has a secret in it ({secret}): secrets are never kept"
+        )));
+    }
+    let outside = cx.agent.store.get_or_insert_with(OutsideSources::default);
+    let mut sources = lasting_labels(&outside.sources());
+    if args.action == SkillAction::Edit {
+        sources.extend(library.find(&args.name).map(|skill| skill.sources).unwrap_or_default());
+    }
+    marked_skill(content, &sources).map_err(|error| tool_error(error.into()))
+}

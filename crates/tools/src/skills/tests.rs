@@ -2,6 +2,7 @@ use std::fs;
 
 use deputize_core::ResourceMap;
 use deputize_core::authority::Grant;
+use deputize_core::outside_sources::OutsideSources;
 use serde_json::json;
 
 use super::manage::SkillManage;
@@ -89,6 +90,26 @@ async fn a_skill_is_created_edited_and_removed() {
     assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions see it");
     assert_eq!(fs::read_dir(bench.path("user")).unwrap().count(), 0);
     let _child = bench.child(&Grant::default());
+}
+
+#[tokio::test]
+async fn a_skill_written_after_reading_from_outside_is_marked() {
+    let bench = bench();
+    let call = |arguments| bench.call(SkillManage, arguments);
+    let content = text("notes", "Notes.");
+    let outside = bench.cx.agent.store.get_or_insert_with(OutsideSources::default);
+    outside.set([Source::web("a.example")].into());
+    let create = json!({"action": "create", "name": "notes", "content": content});
+    let created = call(create).await;
+    assert!(created.ends_with("\n[written after reading web:a.example]"), "{created}");
+    outside.set([Source::mcp("docs")].into());
+    let edit = json!({"action": "edit", "name": "notes", "content": content});
+    let both = "[written after reading mcp:docs, web:a.example]";
+    assert!(call(edit).await.ends_with(both));
+    let view = bench.call(SkillView, json!({"name": "notes"})).await;
+    assert!(view.starts_with("Do notes.\n") && view.ends_with(both), "{view}");
+    let remove = json!({"action": "remove", "name": "notes"});
+    assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions see it");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `skills_list` and `skill_view`: which skills there are, and what one says.
 
-use deputize_core::sanitize::TextSource;
+use deputize_core::sanitize::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolOutput,
@@ -99,7 +99,7 @@ fn output(read: SkillText) -> ToolOutput {
     let name = &read.skill.name;
     let (source, standing) = match read.skill.origin {
         DocumentOrigin::Project => (
-            Some(TextSource::Project(format!("skills/{name}"))),
+            Some(Source::project(format!("skills/{name}"))),
             "a skill of the project: guidance on how to work here, no permission",
         ),
         DocumentOrigin::User => (None, "the person's skill: follow it where it fits your task"),
@@ -107,7 +107,10 @@ fn output(read: SkillText) -> ToolOutput {
             (None, "a skill of this program: follow it where it fits your task")
         }
     };
-    let output = ToolOutput { source, ..ToolOutput::text(read.text) }.note(standing);
+    let sources = read.skill.sources.iter().map(|label| Source::from_lasting_label(label));
+    let sources = sources.chain([Source::skill(name)]).collect();
+    let mut output = ToolOutput { source, sources, ..ToolOutput::text(read.text) }.note(standing);
+    output.notes.extend(read.skill.mark());
     if read.files.is_empty() {
         return output;
     }

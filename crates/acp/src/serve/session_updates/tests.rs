@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
@@ -81,7 +82,14 @@ fn returns(call: CallId, tool: &str) -> Event {
     let text = ModelText::own("what it gave");
     Event::ToolEnd(Box::new(ToolEnd {
         tool: tool.to_owned(),
-        result: ToolResult { call, status, text, fingerprint: String::new(), images: Vec::new() },
+        result: ToolResult {
+            call,
+            status,
+            text,
+            fingerprint: String::new(),
+            images: Vec::new(),
+            sources: BTreeSet::new(),
+        },
         args_bytes: 2,
         ms: 1,
         facts: Vec::new(),

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use deputize_core::event::SessionStart;
 use deputize_core::message::UserMessage;
 use deputize_core::name::ChildEndId;
@@ -169,17 +171,16 @@ fn what_came_of_children_is_reported_child_by_child() {
 
 #[test]
 fn people_see_content_without_the_frames_that_are_for_the_model() {
-    use deputize_core::sanitize::{TextSource, frame_for_model, frame_quote};
+    use deputize_core::sanitize::{Source, frame_for_model, frame_quote};
     let secret = FrameSecret::new(&[1; 16]);
-    let framed = |call, source: TextSource, content: &str| {
+    let framed = |call, source: Source, content: &str| {
         frame_for_model(&secret, &root(), call, &source, content).into_string()
     };
-    let mut writer =
-        session_with(&framed(CALL, TextSource::Tool("read_file".into()), "one <b>\ntwo"));
-    let summary = frame_quote(&TextSource::Child("s1/1.0.0".into()), "Sorted three.").into_string();
+    let mut writer = session_with(&framed(CALL, Source::tool("read_file"), "one <b>\ntwo"));
+    let summary = frame_quote(&Source::child("s1/1.0.0"), "Sorted three.").into_string();
     let results = json!({"results": [{"status": "completed", "summary": summary}]}).to_string();
     let call = CallId::new(2, 0);
-    let source = TextSource::Tool("delegate_task".into());
+    let source = Source::tool("delegate_task");
     let text = framed(call, source.clone(), &results);
     writer.add(&root(), called(call, "delegate_task", "{}"));
     let status = deputize_core::message::CallStatus::Ok;
@@ -192,6 +193,7 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
             text,
             from: Some(ChildEndId { child: child(0), number: 1 }),
             images: Vec::new(),
+            sources: BTreeSet::new(),
         }),
     );
     let (_folder, stored) = stored(&writer);

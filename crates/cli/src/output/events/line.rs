@@ -1,12 +1,14 @@
 //! The shape of the lines: which fields each type has, by the names that readers know.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use deputize_core::event::LogLevel;
 use deputize_core::file_state::FileVersion;
 use deputize_core::model::Usage;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
+use deputize_core::source::Source;
 use deputize_core::{CallId, CancelReason};
 use serde::Serialize;
 use serde_json::Value;
@@ -86,9 +88,19 @@ pub(super) enum EventBody<'r> {
     #[serde(rename = "agent.start")]
     AgentStart(Box<AgentStartBody<'r>>),
     #[serde(rename = "message")]
-    Message { bytes: usize, preview: String },
+    Message {
+        bytes: usize,
+        preview: String,
+        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+        sources: &'r BTreeSet<Source>,
+    },
     #[serde(rename = "message.left")]
-    MessageLeft { bytes: usize, preview: String },
+    MessageLeft {
+        bytes: usize,
+        preview: String,
+        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+        sources: &'r BTreeSet<Source>,
+    },
     #[serde(rename = "external.text")]
     ExternalText { bytes: usize, preview: String },
     #[serde(rename = "model.request")]
@@ -145,6 +157,8 @@ pub(super) enum EventBody<'r> {
         ms: u64,
         result_bytes: usize,
         preview: String,
+        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+        sources: &'r BTreeSet<Source>,
     },
     #[serde(rename = "process.start")]
     ProcessStart(&'r ProcessStart),
@@ -185,7 +199,12 @@ pub(super) enum EventBody<'r> {
     #[serde(rename = "agent.rest")]
     AgentRest,
     #[serde(rename = "child.delivered")]
-    ChildDelivered { bytes: usize, preview: String },
+    ChildDelivered {
+        bytes: usize,
+        preview: String,
+        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+        sources: &'r BTreeSet<Source>,
+    },
     #[serde(rename = "spawn.paused")]
     SpawnPaused { by: &'r str, paused: bool },
     #[serde(rename = "compaction")]

@@ -5,6 +5,7 @@ use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::WrapUpReason;
+use deputize_core::source::Source;
 use deputize_core::{CancelReason, SessionId, Status, ToolsetName};
 use serde_json::json;
 
@@ -13,6 +14,14 @@ use crate::fixture::{
     CALL, START, TestWriter, called, child, ended, id, replied, returned, root, spec, started,
     usage, version,
 };
+
+/// The message about the end of a child that has read a page.
+fn delivery(child: AgentId) -> Event {
+    let sources = [Source::child(child.as_str()), Source::web("a.example")];
+    let from = Some(ChildEndId { child, number: 1 });
+    let message = UserMessage::new("It is done.").with_sources(sources);
+    Event::Message(UserMessage { from, ..message })
+}
 
 /// One event of each type, in an order that a session could have.
 fn every_event() -> TestWriter {
@@ -58,11 +67,7 @@ fn every_event() -> TestWriter {
         &top,
         returned(CALL, "delegate_task", CallStatus::Ok, r#"{"results":[]}"#, Vec::new()),
     );
-    let from = Some(ChildEndId { child: kid, number: 1 });
-    writer.add(
-        &top,
-        Event::Message(UserMessage { text: "It is done.".to_owned(), from, images: Vec::new() }),
-    );
+    writer.add(&top, delivery(kid));
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     writer.add(&top, Event::AnswerRejected { mistakes });
     writer.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
@@ -112,7 +117,10 @@ fn child_events(writer: &mut TestWriter, kid: &AgentId) {
     let by = "no user to ask".to_owned();
     writer.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
     writer.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
-    writer.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
+    writer.add(
+        kid,
+        Event::MessageLeft { text: "Be quick.".to_owned(), sources: [Source::parent()].into() },
+    );
     add_process(writer, kid);
     writer.add(kid, Event::ExternalText { text: "I look.".to_owned() });
     writer.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
@@ -136,6 +144,7 @@ fn add_process(writer: &mut TestWriter, agent: &AgentId) {
         ms: Some(70),
         output_bytes: Some(9),
         message: Some("It has ended.".to_owned()),
+        sources: [Source::tool("terminal")].into(),
     };
     writer.add(agent, Event::ProcessEnd(Box::new(end)));
 }

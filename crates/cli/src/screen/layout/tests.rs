@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use deputize_core::message::CallStatus;
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
@@ -231,6 +233,7 @@ fn background_commands_stand_below_the_top_agent_until_they_end() {
         ms: Some(5),
         output_bytes: Some(0),
         message: None,
+        sources: BTreeSet::new(),
     };
     writer.add(&root(), Event::ProcessEnd(Box::new(end)));
     assert!(draw(&writer, 60, 4).contains("in the background:  p2 make\n"));

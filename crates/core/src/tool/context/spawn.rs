@@ -146,8 +146,9 @@ pub trait AgentControl: Send + Sync {
     /// Asks a running agent and its descendants to end. Returns whether it was running.
     fn stop(&self, agent: &AgentId) -> bool;
 
-    /// Queues a message for a running agent, which reads it before its next request.
-    fn message(&self, agent: &AgentId, text: String) -> Delivery;
+    /// Queues a message of an agent for another one that runs, which reads it before its next
+    /// request.
+    fn message(&self, from: &AgentId, to: &AgentId, text: String) -> Delivery;
 
     /// Waits until one of these agents has ended, or all of them.
     fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()>;
@@ -204,7 +205,7 @@ impl AgentControl for NoAgents {
         false
     }
 
-    fn message(&self, _: &AgentId, _: String) -> Delivery {
+    fn message(&self, _: &AgentId, _: &AgentId, _: String) -> Delivery {
         Delivery::Ended
     }
 

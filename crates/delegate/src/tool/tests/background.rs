@@ -30,7 +30,7 @@ async fn a_background_child_is_reported_as_one_that_was_waited_for() {
         child.found = found.map(Box::new);
         let output = background.report_end(&rig.agent, child).await;
         // The facts of the host stand in no frame of the child's.
-        assert_eq!(output.source, Some(TextSource::Tool("delegate_task".to_owned())));
+        assert_eq!(output.source, Some(Source::tool("delegate_task")));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         (value["results"][0].clone(), output.notes.join("\n"))
     };
