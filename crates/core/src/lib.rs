@@ -59,6 +59,7 @@ mod agent_spec;
 pub mod answer;
 pub mod authority;
 pub mod budget;
+mod call_check;
 mod cancel;
 pub mod clock;
 pub mod compaction;
@@ -109,6 +110,7 @@ pub mod truncate;
 
 pub use agent::Agent;
 pub use authority::Authority;
+pub use call_check::{CallCheck, CallRisk};
 pub use cancel::{Cancel, CancelReason};
 pub use clock::Clock;
 #[cfg(feature = "macros")]

@@ -8,9 +8,9 @@ use deputize_core::tool::HarmlessCalls;
 use deputize_core::tool::spec_of;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
-    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ResourceMap, Subject,
-    ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
-    TypedTool, describe_error,
+    AgentView, ArgumentRole, Availability, CallCheck, CallRisk, CatalogEntry, Effects, Example,
+    ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput,
+    ToolSpec, ToolsetName, TypedTool, describe_error,
 };
 use deputize_cron::{
     Job, JobName, JobSettings, JobStore, JobStoreError, RunStatus, Schedule, next_time, timestamp,
@@ -86,6 +86,10 @@ impl TypedTool for CronJob {
             harmless: Some(HarmlessCalls { argument: "action", values: &["list"] }),
             // Its agent works when nobody watches.
             needs_person: true,
+            risk: Some(CallRisk::new(
+                CallRisk::LASTING,
+                "jobs run by themselves when nobody watches, with the toolsets that they name",
+            )),
             subject: Subject::new(Some("job".into()), "action", ArgumentRole::Action)
                 .with("name", ArgumentRole::Text),
             ..ToolSpec::effectful(spec_of::<Args>(CRONJOB, DESCRIPTION), Effects::Unknown)
@@ -99,6 +103,17 @@ impl TypedTool for CronJob {
             (Some(_), false) => Availability::No(NOBODY.to_owned()),
             (Some(_), true) => Availability::Yes,
         }
+    }
+
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        blocking(cx, move |cx| {
+            let settings = cx.agent.session.settings.get_or_insert_with(JobSettings::default);
+            let store = settings.store.as_ref().ok_or_else(|| ToolError::refused(NO_STORE))?;
+            let call = JobCall { args: &args, settings: &settings, store, cx };
+            call.check().map(|()| ToolOutput::default())
+        })
+        .await?;
+        Ok(CallCheck::Accepted)
     }
 
     async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
@@ -137,6 +152,26 @@ struct JobCall<'a> {
 }
 
 impl JobCall<'_> {
+    /// Returns an error if the call would be refused.
+    fn check(&self) -> Result<(), ToolError> {
+        match self.args.action {
+            CronAction::List => {}
+            CronAction::Create => {
+                let job = self.job(self.name()?)?;
+                self.store.check_new(&job.name).map_err(store_error)?;
+            }
+            CronAction::Update => {
+                let job = self.job(self.name()?)?;
+                self.store.get(&job.name).map_err(store_error)?;
+            }
+            CronAction::Pause | CronAction::Resume | CronAction::Run => {
+                self.store.get(&self.name()?).map_err(store_error)?;
+            }
+            CronAction::Remove => self.store.check_there(&self.name()?).map_err(store_error)?,
+        }
+        Ok(())
+    }
+
     fn make(&self) -> Result<String, ToolError> {
         if self.args.action == CronAction::List {
             return self.list();
@@ -414,9 +449,41 @@ mod tests {
             json!({"action": "update", "name": "a"}),
             json!({"action": "list"}),
         ] {
-            seen += &(bench.call(CronJob, call).await + "\n");
+            let checked = bench.check(CronJob, &call).await;
+            let called = bench.call(CronJob, call.clone()).await;
+            if call["action"] != "list" {
+                assert_eq!(checked, called.trim_end(), "known before anybody is asked");
+            }
+            seen += &(called + "\n");
         }
         insta::assert_snapshot!(seen);
+    }
+
+    #[tokio::test]
+    async fn a_check_of_a_call_changes_no_job() {
+        let bench = fixture();
+        let whole = json!({
+            "action": "create", "name": "a", "schedule": "every 2h", "prompt": "Look.",
+            "toolsets": [],
+        });
+        assert_eq!(
+            bench.check(CronJob, &whole).await,
+            "refused: `toolsets` is empty: name those that the job needs"
+        );
+        let job = json!({
+            "name": "a", "schedule": "every 2h", "prompt": "Look.", "toolsets": ["file"],
+            "cwd": "/", "changed_ms": 1,
+        });
+        let settings = bench.cx.agent.session.settings.get_or_insert_with(JobSettings::default);
+        let store = settings.store.as_ref().unwrap();
+        store.create(&Job::parse(job.to_string().as_bytes()).unwrap()).unwrap();
+        for action in ["pause", "resume", "run", "remove"] {
+            let call = json!({"action": action, "name": "a"});
+            assert_eq!(bench.check(CronJob, &call).await, "accepted");
+        }
+        let kept = store.get(&"a".parse().unwrap()).unwrap();
+        assert!(!kept.paused);
+        assert!(!store.history(&kept.name).unwrap().requested);
     }
 
     #[tokio::test]

@@ -10,8 +10,8 @@ use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult, ToolCx,
-    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    ArgumentRole, BoxFuture, CallCheck, Effects, Example, Resource, Subject, ToolCallResult,
+    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{
     Background, CommandIo, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState,
@@ -56,6 +56,19 @@ pub(crate) struct Args {
     pty: bool,
 }
 
+impl Args {
+    fn check(&self) -> Result<(), ToolError> {
+        if self.command.trim().is_empty() {
+            return Err(ToolError::refused("the command is empty"));
+        }
+        if !self.background && (self.pty || self.notify_on_complete) {
+            let what = if self.pty { "pty" } else { "notify_on_complete" };
+            return Err(ToolError::refused(format!("{what} needs background: true")));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct TerminalTool;
 
@@ -84,14 +97,13 @@ impl TypedTool for TerminalTool {
         }
     }
 
+    async fn check(&self, args: Args, _: &ToolCx) -> Result<CallCheck, ToolError> {
+        args.check()?;
+        Ok(CallCheck::Accepted)
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        if args.command.trim().is_empty() {
-            return Err(ToolError::refused("the command is empty"));
-        }
-        if !args.background && (args.pty || args.notify_on_complete) {
-            let what = if args.pty { "pty" } else { "notify_on_complete" };
-            return Err(ToolError::refused(format!("{what} needs background: true")));
-        }
+        args.check()?;
         let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
         let mut shell = terminal.shell.lock().await;
         let running = match &mut *shell {

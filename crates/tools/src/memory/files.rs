@@ -40,6 +40,8 @@ const LOCK_LIMIT: Duration = Duration::from_secs(20);
 pub struct MemoryFiles {
     folder: PathBuf,
     secrets: Secrets,
+    /// Whether changes are only tried.
+    dry_run: bool,
 }
 
 impl MemoryFiles {
@@ -47,7 +49,12 @@ impl MemoryFiles {
     /// refused.
     #[must_use]
     pub const fn new(folder: PathBuf, secrets: Secrets) -> Self {
-        Self { folder, secrets }
+        Self { folder, secrets, dry_run: false }
+    }
+
+    /// Returns the same for trying changes: nothing is written.
+    pub(super) fn dry_run(&self) -> Self {
+        Self { dry_run: true, ..self.clone() }
     }
 
     /// Returns the same, with more values that no entry may have in it.
@@ -219,13 +226,16 @@ impl MemoryFiles {
     ) -> Result<(), MemoryFileError> {
         let path = self.path(topic);
         let failed = |source| MemoryFileError::Io { path: path.clone(), source };
-        let _lock = self.lock().map_err(failed)?;
+        let _lock = (!self.dry_run).then(|| self.lock().map_err(failed)).transpose()?;
         let mut entries = read(topic, &path).map_err(failed)?;
         let before = entries.len();
         change(&mut entries)?;
         let text = text_of(topic, &entries);
         if text.len() > MEMORY_BYTES && entries.len() >= before {
             return Err(MemoryFileError::Full { topic: topic.as_str(), bytes: text.len() });
+        }
+        if self.dry_run {
+            return Ok(());
         }
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;

@@ -3,9 +3,10 @@
 use deputize_core::sanitize::Secrets;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, CallCheck, CallRisk, Effects, Example, Subject, ToolCallResult, ToolCx,
+    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
+use deputize_documents::{SkillError, SkillLibrary};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,6 +35,43 @@ pub(crate) struct Args {
     content: Option<String>,
 }
 
+impl Args {
+    /// Returns the text of the skill.
+    fn content(&self) -> Result<&str, ToolError> {
+        let content = self.content.as_deref().filter(|text| !text.trim().is_empty());
+        let content =
+            content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
+        match secret_in(content, &Secrets::default()) {
+            Some(secret) => Err(ToolError::refused(format!(
+                "the skill has a secret in it ({secret}): secrets are never kept"
+            ))),
+            None => Ok(content),
+        }
+    }
+}
+
+/// Returns an error if a change of the person's skills would be refused.
+fn check_change(args: &Args, library: &SkillLibrary) -> Result<(), ToolError> {
+    let name = &args.name;
+    let own = library.own_folder(name);
+    match args.action {
+        SkillAction::Create => {
+            library.check_skill(name, args.content()?).map_err(tool_error)?;
+            if own.is_ok() {
+                return Err(tool_error(SkillError::Exists(name.clone())));
+            }
+        }
+        SkillAction::Edit => {
+            own.map_err(tool_error)?;
+            library.check_skill(name, args.content()?).map_err(tool_error)?;
+        }
+        SkillAction::Remove => {
+            own.map_err(tool_error)?;
+        }
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 pub(crate) struct SkillManage;
 
@@ -54,29 +92,32 @@ impl TypedTool for SkillManage {
             kind: ToolKind::Edit,
             subject: Subject::new(Some("skill".into()), "action", ArgumentRole::Action)
                 .with("name", ArgumentRole::Text),
+            risk: Some(CallRisk::new(
+                CallRisk::LASTING,
+                "it changes instructions that agents of later sessions follow",
+            )),
             ..ToolSpec::effectful(decl, Effects::Unknown)
         }
+    }
+
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        let check = move |cx: &ToolCx| {
+            let library = library(&cx.agent.session.settings);
+            check_change(&args, &library)?;
+            Ok(ToolOutput::default())
+        };
+        blocking(cx, check).await?;
+        Ok(CallCheck::Accepted)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         blocking(cx, move |cx| {
             still_wanted(cx)?;
             let library = library(&cx.agent.session.settings);
-            let content = || {
-                let content = args.content.as_deref().filter(|text| !text.trim().is_empty());
-                let content = content
-                    .ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
-                match secret_in(content, &Secrets::default()) {
-                    Some(secret) => Err(ToolError::refused(format!(
-                        "the skill has a secret in it ({secret}): secrets are never kept"
-                    ))),
-                    None => Ok(content),
-                }
-            };
             let name = &args.name;
             let done = match args.action {
-                SkillAction::Create => library.create(name, content()?).map(|_| "created"),
-                SkillAction::Edit => library.replace(name, content()?).map(|_| "replaced"),
+                SkillAction::Create => library.create(name, args.content()?).map(|_| "created"),
+                SkillAction::Edit => library.replace(name, args.content()?).map(|_| "replaced"),
                 SkillAction::Remove => library.remove(name).map(|_| "removed"),
             };
             let done = done.map_err(tool_error)?;

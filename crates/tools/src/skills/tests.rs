@@ -91,6 +91,30 @@ async fn a_skill_is_created_edited_and_removed() {
     let _child = bench.child(&Grant::default());
 }
 
+#[tokio::test]
+async fn a_check_refuses_what_the_call_would_and_writes_nothing() {
+    let bench = bench();
+    bench.put("user/release/SKILL.md", text("release", "How we release."));
+    let write = |action: &str, name: &str| json!({"action": action, "name": name, "content": text(name, "How.")});
+    for call in [write("create", "check"), write("edit", "release"), write("remove", "release")] {
+        assert_eq!(bench.check(SkillManage, &call).await, "accepted");
+    }
+    for call in [
+        write("create", "../check"),
+        write("create", "release"),
+        write("edit", "check"),
+        write("remove", "check"),
+        json!({"action": "create", "name": "check"}),
+        json!({"action": "create", "name": "check", "content": "no front matter"}),
+    ] {
+        let checked = bench.check(SkillManage, &call).await;
+        assert!(checked.starts_with("refused: "), "{checked}");
+        assert_eq!(bench.call(SkillManage, call).await, checked);
+    }
+    assert!(!bench.path("user/check").exists());
+    assert_eq!(bench.get("user/release/SKILL.md"), text("release", "How we release.").as_bytes());
+}
+
 #[test]
 fn a_prompt_has_names_and_descriptions_within_its_limit() {
     let bench = bench();
