@@ -16,7 +16,7 @@ mod entry;
 mod files;
 mod topic;
 
-pub use files::MemoryFiles;
+pub use files::{MemoryFiles, MemoryPrompt};
 pub use topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 
 /// The name of the tool.
