@@ -9,7 +9,7 @@ use deputize_file_lock::{LockError, lock};
 use serde::Serialize;
 
 use crate::job::{Job, JobName};
-use crate::run_record::JobHistory;
+use crate::run_record::{JobHistory, RunStatus};
 
 /// Jobs at most.
 pub const MOST_JOBS: usize = 200;
@@ -209,6 +209,22 @@ impl JobStore {
     /// If there is none.
     pub fn check_there(&self, name: &JobName) -> Result<(), JobStoreError> {
         if self.job_path(name).exists() { Ok(()) } else { Err(self.unknown(name)) }
+    }
+
+    /// Returns the history of a job as people read it: a run that no program makes any more was cut
+    /// off.
+    ///
+    /// # Errors
+    /// As [`JobStore::history`].
+    pub fn present_history(&self, name: &JobName) -> Result<JobHistory, JobStoreError> {
+        let mut history = self.history(name)?;
+        if let Some(last) = &mut history.last
+            && last.status == RunStatus::Running
+            && !self.has_daemon()
+        {
+            last.status = RunStatus::CutOff;
+        }
+        Ok(history)
     }
 
     /// Adds a job.

@@ -306,7 +306,7 @@ impl JobCall<'_> {
         let listing = self.store.list().map_err(store_error)?;
         let mut lines = Vec::new();
         for job in &listing.jobs {
-            let history = self.store.history(&job.name);
+            let history = self.store.present_history(&job.name);
             let next = match self.next(job) {
                 _ if history.is_err() => "held".to_owned(),
                 _ if job.paused => "paused".to_owned(),
@@ -363,6 +363,7 @@ const fn describe_status(last: Option<RunStatus>) -> &'static str {
         Some(RunStatus::Failed) => "last run failed",
         Some(RunStatus::Timeout) => "last run took too long",
         Some(RunStatus::Interrupted) => "last run was interrupted",
+        Some(RunStatus::CutOff) => "last run was cut off",
     }
 }
 
