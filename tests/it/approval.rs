@@ -51,6 +51,7 @@ async fn nobody_is_asked_about_calls_that_are_refused_and_a_question_says_what_a
     let fact = |text: &str| json!({"action": "add", "topic": "user", "text": text});
     let calls = [
         ("terminal", json!({"command": "  "})),
+        ("read_file", json!({"pth": "notes.md"})),
         ("memory", fact(&"x".repeat(401))),
         ("memory", fact("Likes tea.")),
         ("process", json!({"action": "write", "id": "p9", "text": "y\n"})),
@@ -67,6 +68,10 @@ async fn nobody_is_asked_about_calls_that_are_refused_and_a_question_says_what_a
     .await;
     let args = ["--approve", "auto", "--output", "events", "Go"];
     let ended = lab.run(&server, &args).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let unknown = "there is no argument `pth`; did you mean `path`?";
+    assert!(last.results()[1].contains(unknown), "{}", last.results()[1]);
     let asked = ended.events("approval.request");
     let asked: Vec<_> =
         asked.iter().map(|it| format!("{}: {}", it["class"], it["reason"])).collect();

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use deputize_core::policy::{Denial, Verdict};
-use deputize_core::{AgentView, CallRisk, Effects, Policy, ToolSpec};
+use deputize_core::tool::CallRisk;
+use deputize_core::{AgentView, Effects, Policy, ToolSpec};
 use serde_json::Value;
 
 use crate::deny_list::denied_command;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, CallRisk, Effects, Example, ResourceMap, Subject, ToolCallResult,
-    ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
+    ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

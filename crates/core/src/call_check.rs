@@ -15,7 +15,7 @@ pub enum CallCheck {
 /// What a person risks who approves a call, for questions.
 ///
 /// ```
-/// use deputize_core::CallRisk;
+/// use deputize_core::tool::CallRisk;
 ///
 /// let risk = CallRisk::new("outgoing", "it leaves this machine and cannot be taken back");
 /// assert_eq!(risk.class, "outgoing");

@@ -110,7 +110,6 @@ pub mod truncate;
 
 pub use agent::Agent;
 pub use authority::Authority;
-pub use call_check::{CallCheck, CallRisk};
 pub use cancel::{Cancel, CancelReason};
 pub use clock::Clock;
 #[cfg(feature = "macros")]

@@ -7,7 +7,6 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::call_check::CallCheck;
 use crate::future::BoxFuture;
 use crate::resource::ResourceMap;
 use crate::tool_output::{ToolCallResult, ToolError};
@@ -18,6 +17,7 @@ mod context;
 mod entry;
 mod index;
 
+pub use crate::call_check::{CallCheck, CallRisk};
 pub use crate::tool_output::DisplayedDiff;
 pub use crate::tool_return::{IntoToolCallResult, IntoToolOutput};
 pub use crate::tool_spec::{HarmlessCalls, ToolGuidance, headline, spec_of};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::schema::Schema;
+use deputize_core::tool::CallRisk;
 use deputize_core::{
-    CallRisk, CatalogEntry, Effects, Origin, Tool, ToolDecl, ToolKind, ToolName, ToolSpec,
-    ToolsetName,
+    CatalogEntry, Effects, Origin, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

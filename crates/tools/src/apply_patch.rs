@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use deputize_core::file_state::PathGuard;
 use deputize_core::message::ModelText;
-use deputize_core::tool::DisplayedDiff;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, DisplayedDiff, spec_of};
 use deputize_core::{
-    ArgumentRole, CallCheck, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool, sanitize,
+    ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool, sanitize,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

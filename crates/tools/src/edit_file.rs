@@ -1,10 +1,10 @@
 //! `edit_file`: one text of a file replaced by another.
 
 use deputize_core::message::ModelText;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
-    ArgumentRole, CallCheck, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

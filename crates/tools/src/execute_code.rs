@@ -9,10 +9,10 @@ mod script_run;
 mod tests;
 
 use deputize_core::message::ModelText;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, CallCheck, Effects, Example, ResourceMap, Subject, ToolCallResult,
-    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
+    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{Exit, Output};
 use schemars::JsonSchema;

@@ -12,10 +12,10 @@ use deputize_core::file_state::FileLedger;
 use deputize_core::message::CallStatus;
 use deputize_core::model::ModelOptions;
 use deputize_core::nested_call::{NestedCall, NestedCaller, NestedCalls, NestedResult};
-use deputize_core::tool::{NoAgents, SessionView};
+use deputize_core::tool::{CallCheck, NoAgents, SessionView};
 use deputize_core::{
-    AgentId, AgentView, Authority, BoxFuture, CallCheck, CallId, Cancel, Catalog, Display,
-    ResourceMap, SessionId, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
+    AgentId, AgentView, Authority, BoxFuture, CallId, Cancel, Catalog, Display, ResourceMap,
+    SessionId, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
 };
 use deputize_requirements::{check, harness_name, root};
 use serde_json::Value;

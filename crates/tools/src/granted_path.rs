@@ -12,7 +12,8 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
 use deputize_core::protected_path::instruction_file;
 use deputize_core::sanitize::{has_inert_mark, restore_marks};
-use deputize_core::{CallCheck, CallRisk, ToolCallResult, ToolCx, ToolError};
+use deputize_core::tool::{CallCheck, CallRisk};
+use deputize_core::{ToolCallResult, ToolCx, ToolError};
 use rustix::fs::OFlags;
 
 use crate::blocking::blocking;

@@ -2,10 +2,10 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, CallCheck, CallRisk, Effects, Example, Resource, ResourceMap,
-    Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
+    ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use deputize_core::process::ProcessExit;
 use deputize_core::process_recorder::ProcessRecords;
-use deputize_core::tool::HarmlessCalls;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
 use deputize_core::{
-    ArgumentRole, CallCheck, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

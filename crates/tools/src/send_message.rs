@@ -1,11 +1,10 @@
 //! `send_message`: a message to one of the person's targets.
 
 use deputize_core::schema::Schema;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    AgentView, ArgumentRole, Availability, CallCheck, CallRisk, Effects, Example, ResourceMap,
-    Subject, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec,
-    TypedTool,
+    AgentView, ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use deputize_core::message::ModelText;
 use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
-    ArgumentRole, BoxFuture, CallCheck, Effects, Example, Resource, Subject, ToolCallResult,
-    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult, ToolCx,
+    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{
     Background, CommandIo, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState,

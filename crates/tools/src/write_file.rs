@@ -1,9 +1,9 @@
 //! `write_file`: a whole file, created or replaced.
 
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
-    ArgumentRole, CallCheck, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool, sanitize,
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool, sanitize,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

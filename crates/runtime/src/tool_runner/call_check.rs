@@ -4,7 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use deputize_core::message::CallStatus;
-use deputize_core::{CallCheck, CallRisk, Cancel, Tool, ToolCall, ToolCx};
+use deputize_core::tool::{CallCheck, CallRisk};
+use deputize_core::{Cancel, Tool, ToolCall, ToolCx};
 use futures_util::FutureExt as _;
 use serde_json::Value;
 

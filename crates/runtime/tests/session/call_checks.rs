@@ -5,10 +5,11 @@ use std::sync::Arc;
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::{Reply, Request};
 use deputize_core::policy::{ApprovalAnswer, Question, Verdict};
+use deputize_core::tool::{CallCheck, CallRisk};
 use deputize_core::{
-    AgentView, Approver, Authority, BoxFuture, CallCheck, CallRisk, Cancel, CatalogEntry, Effects,
-    Event, Origin, Policy, SessionId, Tool, ToolCallResult, ToolCx, ToolError, ToolName,
-    ToolOutput, ToolSpec, ToolsetName,
+    AgentView, Approver, Authority, BoxFuture, Cancel, CatalogEntry, Effects, Event, Origin,
+    Policy, SessionId, Tool, ToolCallResult, ToolCx, ToolError, ToolName, ToolOutput, ToolSpec,
+    ToolsetName,
 };
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use parking_lot::Mutex;

@@ -1,10 +1,10 @@
 //! `skill_manage`: what an agent learned, for later sessions.
 
 use deputize_core::sanitize::Secrets;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, CallCheck, CallRisk, Effects, Example, Subject, ToolCallResult, ToolCx,
-    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_documents::{SkillError, SkillLibrary};
 use schemars::JsonSchema;
