@@ -288,26 +288,31 @@ impl ToolRunner {
             Ok(Some(risk)) if verdict == Verdict::Allow => Verdict::from(risk),
             Ok(_) => verdict,
         };
-        match verdict {
-            Verdict::Allow | Verdict::Deny(_) => Ok(Ok(AdmittedCall { entry, arguments, marks })),
-            Verdict::Ask { class, reason } => {
-                let question = self.question(call, entry, &arguments).await;
-                let question = Question { class, reason, ..question };
-                let _waits = WaitForAnswer::begin(self.on_question.clone());
-                let answer =
-                    self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
-                if answer.allowed {
-                    return Ok(Ok(AdmittedCall { entry, arguments, marks }));
-                }
-                let more = if answer.reason.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", answer.reason)
-                };
-                let text = format!("denied by {} ({}){more}", answer.by, question.reason);
-                Ok(Err(FinishedCall::own(CallStatus::Denied, text)))
+        if let Verdict::Ask { class, reason } = verdict {
+            let question = self.question(call, entry, &arguments).await;
+            let question = Question { class, reason, ..question };
+            if let Some(denied) = self.ask(&question, work).await? {
+                return Ok(Err(denied));
             }
         }
+        Ok(Ok(AdmittedCall { entry, arguments, marks }))
+    }
+
+    /// Has a question answered. Returns the result of the call if the answer is no.
+    async fn ask(
+        &self,
+        question: &Question,
+        work: &Cancel,
+    ) -> Result<Option<FinishedCall>, JournalError> {
+        let _waits = WaitForAnswer::begin(self.on_question.clone());
+        let answer = self.cx.shared.approvals.decide(&self.cx.view, question, work).await?;
+        if answer.allowed {
+            return Ok(None);
+        }
+        let more =
+            if answer.reason.is_empty() { String::new() } else { format!(": {}", answer.reason) };
+        let text = format!("denied by {} ({}){more}", answer.by, question.reason);
+        Ok(Some(FinishedCall::own(CallStatus::Denied, text)))
     }
 
     /// Returns the result of a call that was cancelled before it ran in this process.

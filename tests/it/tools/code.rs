@@ -252,7 +252,7 @@ async fn doctor_runs_python_and_shows_its_version() {
     assert!(python["health"] == "ok" && found.starts_with("3."), "{python}");
 
     // A program that stands in for Python and says something first.
-    let path = std::env::var("PATH").unwrap();
+    let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
     let bin = lab.path("bin");
     fs::create_dir_all(&bin).unwrap();
     let stands_in = format!("#!/bin/sh\necho Loading\nPATH='{path}' exec python3 \"$@\"\n");

@@ -72,26 +72,20 @@ fn list(files: &MemoryFiles, as_json: bool) -> Result<(), CliError> {
             }
         }
     }
-    print_entries(rows, as_json, fault.is_some())?;
+    let nothing = if fault.is_some() { "nothing else is kept" } else { "nothing is kept" };
+    print_entries(rows, as_json, nothing)?;
     fault.map_or(Ok(()), Err)
 }
 
-fn print_entries(
-    rows: Vec<(&str, String)>,
-    as_json: bool,
-    is_partial: bool,
-) -> Result<(), CliError> {
+fn print_entries(rows: Vec<(&str, String)>, as_json: bool, nothing: &str) -> Result<(), CliError> {
     if as_json {
         let row = |(topic, entry): &(&str, String)| json!({"topic": topic, "entry": entry});
         let rows: Vec<Value> = rows.iter().map(row).collect();
         return print(&format!("{:#}\n", json!(rows)));
     }
-    if rows.is_empty() && is_partial {
-        return Ok(());
-    }
     let row = |(topic, entry): (&str, String)| [topic.to_owned(), for_terminal(&entry)];
     let rows = rows.into_iter().map(row).collect();
-    print_list(["MEMORY", "ENTRY"], rows, &["ENTRY"], "nothing is kept")
+    print_list(["MEMORY", "ENTRY"], rows, &["ENTRY"], nothing)
 }
 
 fn edit(files: &MemoryFiles, around: &ProcessEnv, topic: MemoryTopic) -> Result<(), CliError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deputize_core::authority::{ApproverMode, Grant};
-use deputize_core::model::{Reply, Request};
+use deputize_core::model::{ModelError, Reply, Request};
 use deputize_core::policy::{ApprovalAnswer, Question, Verdict};
 use deputize_core::tool::{CallCheck, CallRisk};
 use deputize_core::{
@@ -71,9 +71,38 @@ impl Approver for KeepsQuestions {
     }
 }
 
+/// Runs an agent that has the checked tool, and returns what was asked.
+async fn run_checked<F>(world: &Arc<World>, rule: F) -> Vec<String>
+where
+    F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
+{
+    let folder = tempfile::tempdir().unwrap();
+    let approver = Arc::new(KeepsQuestions::default());
+    let mut parts = SessionConfig {
+        policy: Arc::new(CommandsAsk),
+        approver: approver.clone(),
+        ..parts(world, rule)
+    };
+    let mut catalog = (*parts.tools.catalog).clone();
+    let tool = Arc::new(Checked(ToolSpec::effectful(decl("checked"), Effects::Unknown)));
+    let origin = Origin::Linked { krate: "test".into() };
+    let toolset = ToolsetName::literal("test");
+    catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
+    parts.tools.catalog = Arc::new(catalog);
+    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts);
+    let session = session.unwrap();
+    let mut spec = spec(folder.path());
+    spec.approver = ApproverMode::Ask;
+    spec.tools.push(ToolName::literal("checked"));
+    let grant = Grant { approver: Some(ApproverMode::Ask), ..Grant::default() };
+    let authority = Authority::root(session.catalog(), &grant);
+    session.run(spec, authority, &Cancel::new()).await;
+    let asked = approver.0.lock();
+    asked.clone()
+}
+
 #[tokio::test]
 async fn nobody_is_asked_about_a_call_that_its_tool_refuses() {
-    let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let calls = [
         json!({"n": 0, "command": "a"}),
@@ -90,27 +119,8 @@ async fn nobody_is_asked_about_a_call_that_its_tool_refuses() {
         let calls = Reply::calls("rule", calls);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
     };
-    let approver = Arc::new(KeepsQuestions::default());
-    let mut parts = SessionConfig {
-        policy: Arc::new(CommandsAsk),
-        approver: approver.clone(),
-        ..parts(&world, rule)
-    };
-    let mut catalog = (*parts.tools.catalog).clone();
-    let tool = Arc::new(Checked(ToolSpec::effectful(decl("checked"), Effects::Unknown)));
-    let origin = Origin::Linked { krate: "test".into() };
-    let toolset = ToolsetName::literal("test");
-    catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
-    parts.tools.catalog = Arc::new(catalog);
-    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts);
-    let session = session.unwrap();
-    let mut spec = spec(folder.path());
-    spec.approver = ApproverMode::Ask;
-    spec.tools.push(ToolName::literal("checked"));
-    let grant = Grant { approver: Some(ApproverMode::Ask), ..Grant::default() };
-    let authority = Authority::root(session.catalog(), &grant);
-    session.run(spec, authority, &Cancel::new()).await;
-    insta::assert_snapshot!(approver.0.lock().join("\n"), @r#"
+    let questions = run_checked(&world, rule).await;
+    insta::assert_snapshot!(questions.join("\n"), @r#"
     a: dangerous: it may do all
     c: dangerous: it may do all
     checked {"n":2}: lasting: it stays
