@@ -46,6 +46,43 @@ fn decided(ended: &ProgramEnd) -> (String, String) {
 }
 
 #[tokio::test]
+async fn nobody_is_asked_about_calls_that_are_refused_and_a_question_says_what_a_yes_risks() {
+    let lab = Lab::new();
+    let fact = |text: &str| json!({"action": "add", "topic": "user", "text": text});
+    let calls = [
+        ("terminal", json!({"command": "  "})),
+        ("read_file", json!({"pth": "notes.md"})),
+        ("memory", fact(&"x".repeat(401))),
+        ("memory", fact("Likes tea.")),
+        ("process", json!({"action": "write", "id": "p9", "text": "y\n"})),
+        ("skill_manage", json!({"action": "remove", "name": "../x"})),
+        ("terminal", json!({"command": "true"})),
+    ];
+    let server = model(move |asked| {
+        let reply = match calls.get(asked.results().len()) {
+            Some(call) => Reply::calls("mock", [call.clone()]),
+            None => Reply::text("mock", "Done."),
+        };
+        MockAnswer::reply(&reply)
+    })
+    .await;
+    let args = ["--approve", "auto", "--output", "events", "Go"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let unknown = "there is no argument `pth`; did you mean `path`?";
+    assert!(last.results()[1].contains(unknown), "{}", last.results()[1]);
+    let asked = ended.events("approval.request");
+    let asked: Vec<_> =
+        asked.iter().map(|it| format!("{}: {}", it["class"], it["reason"])).collect();
+    let expected = [
+        r#""lasting": "it changes what each later session reads in its prompt""#,
+        r#""dangerous": "it would run with all your rights, and no sandbox holds it""#,
+    ];
+    assert_eq!(asked, expected);
+}
+
+#[tokio::test]
 async fn a_long_command_is_shown_in_part_and_whole_in_a_file() {
     let command = long_command(100_000);
     for (typed, decision) in [(b"y\n", "allow"), (b"n\n", "deny")] {

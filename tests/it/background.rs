@@ -239,6 +239,18 @@ async fn what_is_off_is_refused_and_not_offered() {
     assert!(named("delegate_control").is_none());
     let delegate = named("delegate_task").unwrap().to_string();
     assert!(!delegate.contains("\"background\""), "{delegate}");
+    // A person sees it with the key that turns it on.
+    let row = async |more: &[&str]| {
+        let args = [&["tools", "list"], more].concat();
+        let listed = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0).out;
+        listed.lines().find(|line| line.starts_with("delegate_control ")).unwrap().to_owned()
+    };
+    let why = "no: it controls background children, which need `delegation.background`";
+    assert!(row(&[]).await.contains(why));
+    let on = ["--set", "delegation.background=true"];
+    assert!(row(&on).await.contains(" yes"));
+    let other = [&on[..], &["--set", "delegation.tool_name=task"]].concat();
+    assert!(row(&other).await.contains("need `delegation.tool_name` to be `delegate_task`"));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use deputize_core::policy::{Denial, Verdict};
+use deputize_core::tool::CallRisk;
 use deputize_core::{AgentView, Effects, Policy, ToolSpec};
 use serde_json::Value;
 
@@ -26,27 +27,22 @@ pub struct EffectPolicy {
     pub home: Option<PathBuf>,
 }
 
-/// The class of a call that may do anything.
-const DANGEROUS: &str = "dangerous";
-/// The rule that asks.
-const REASON: &str = "nothing on this system bounds what it does, so each call needs a yes";
-
 impl EffectPolicy {
     /// Returns the effects of tools whose every call needs an approval.
     #[must_use]
     pub fn approval_effects() -> Vec<Effects> {
         let all = [Effects::ReadOnly, Effects::WritesFiles, Effects::Unknown];
-        let asks = |effects: &Effects| matches!(by_effects(*effects), Verdict::Ask { .. });
-        all.into_iter().filter(asks).collect()
+        all.into_iter().filter(|effects| asks(*effects)).collect()
     }
 
     fn verdict(&self, tool: &ToolSpec, arguments: &Value) -> Verdict {
         let mut commands = tool.subject.commands(arguments);
         let never = commands.find_map(|(_, command)| self.never(command));
         let effects = tool.effects_of(arguments);
-        match never.filter(|_| effects == Effects::Unknown) {
+        match never {
+            _ if !asks(effects) => Verdict::Allow,
             Some(denial) => Verdict::Deny(denial),
-            None => by_effects(effects),
+            None => Verdict::from(tool.risk.clone().unwrap_or(CallRisk::unbounded())),
         }
     }
 }
@@ -66,11 +62,8 @@ impl Policy for EffectPolicy {
     }
 }
 
-fn by_effects(effects: Effects) -> Verdict {
-    match effects {
-        Effects::ReadOnly | Effects::WritesFiles => Verdict::Allow,
-        Effects::Unknown => Verdict::Ask { class: DANGEROUS.to_owned(), reason: REASON.to_owned() },
-    }
+const fn asks(effects: Effects) -> bool {
+    matches!(effects, Effects::Unknown)
 }
 
 #[cfg(test)]
@@ -121,11 +114,24 @@ mod tests {
 
     #[test]
     fn only_what_nothing_bounds_is_asked_for() {
-        assert_eq!(by_effects(Effects::ReadOnly), Verdict::Allow);
-        assert_eq!(by_effects(Effects::WritesFiles), Verdict::Allow);
+        let decl = || ToolDecl {
+            name: ToolName::literal("tool"),
+            description: String::new(),
+            parameters: Schema::new(&json!({"type": "object"})).unwrap(),
+        };
+        let verdict = |tool: &ToolSpec| EffectPolicy::default().verdict(tool, &json!({}));
+        assert_eq!(verdict(&ToolSpec::read_only(decl())), Verdict::Allow);
+        let writes = ToolSpec::effectful(decl(), Effects::WritesFiles);
+        assert_eq!(verdict(&writes), Verdict::Allow);
         assert_eq!(EffectPolicy::approval_effects(), [Effects::Unknown]);
-        assert!(
-            matches!(by_effects(Effects::Unknown), Verdict::Ask { class, .. } if class == "dangerous")
-        );
+        let bare = ToolSpec::effectful(decl(), Effects::Unknown);
+        let asked = |tool: &ToolSpec| match verdict(tool) {
+            Verdict::Ask { class, reason } => format!("{class}: {reason}"),
+            other => format!("{other:?}"),
+        };
+        let unbounded = "dangerous: it would run with all your rights, and no sandbox holds it";
+        assert_eq!(asked(&bare), unbounded);
+        let risk = Some(CallRisk::new(CallRisk::OUTGOING, "it leaves this machine"));
+        assert_eq!(asked(&ToolSpec { risk, ..bare }), "outgoing: it leaves this machine");
     }
 }

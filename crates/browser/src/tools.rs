@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
     ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
@@ -89,6 +89,10 @@ fn acting(decl: ToolDecl, title: &'static str, arguments: Value) -> ToolSpec {
     ToolSpec {
         time_limit: Some(CALL_LIMIT),
         examples: vec![Example { title, arguments }],
+        risk: Some(CallRisk::new(
+            CallRisk::OUTGOING,
+            "the website takes it as if you had done it yourself",
+        )),
         ..ToolSpec::effectful(decl, Effects::Unknown)
     }
 }

@@ -253,7 +253,6 @@ fn words(question: &Question) -> String {
     let reason = for_terminal_line(&question.reason, GOAL_CHARS);
     text.push_str(&format!("in {cwd}\n"));
     text.push_str(&format!("{}: {reason}.\n", question.class));
-    text.push_str("No sandbox holds it: it would run with all your rights.\n");
     text
 }
 

@@ -53,7 +53,9 @@ mod web;
 pub(crate) use delegation::approvals;
 pub(crate) use jobs::job_store;
 use linked_tools::linked;
-pub(crate) use linked_tools::{LinkedTools, linked_catalog, toolset_names, toolset_of, turned_off};
+pub(crate) use linked_tools::{
+    LinkedTools, linked_catalog, toolset_names, toolset_of, turned_off, why_off,
+};
 pub(crate) use model::{
     ModelSelection, ModelUse, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };

@@ -122,6 +122,12 @@ fn check_composites(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
                 format!("`{key}`: the program has a toolset of this name; choose another");
             found.error(&entry.key, message);
         }
+        let is_empty = |part: &str| entry.node.at(&[part]).is_none_or(|it| it.items().is_empty());
+        if is_empty("tools") && is_empty(INCLUDES) {
+            let message =
+                format!("`{key}` has no tools: name tools in `tools`, or toolsets in `{INCLUDES}`");
+            found.error(&entry.key, message);
+        }
         if let Some(circle) = circle(config, name) {
             let message = format!("`{key}` includes itself: {}", circle.join(" → "));
             found.error(&entry.key, message);

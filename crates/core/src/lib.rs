@@ -59,6 +59,7 @@ mod agent_spec;
 pub mod answer;
 pub mod authority;
 pub mod budget;
+mod call_check;
 mod cancel;
 pub mod clock;
 pub mod compaction;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::authority::ApproverMode;
+use crate::call_check::CallRisk;
 use crate::cancel::Cancel;
 use crate::escape::for_question;
 use crate::excerpt::SavedCommand;
@@ -28,6 +29,12 @@ pub enum Verdict {
     },
     /// The call may not run.
     Deny(Denial),
+}
+
+impl From<CallRisk> for Verdict {
+    fn from(risk: CallRisk) -> Self {
+        Self::Ask { class: risk.class.into_owned(), reason: risk.reason.into_owned() }
+    }
 }
 
 /// The rules that judge calls: pure, so the same call always gets the same verdict.

@@ -1,4 +1,5 @@
-//! Protected paths: no file tool writes them, even in a directory that its agent may write.
+//! Protected paths: no file tool writes them, even in a directory that its agent may write. And
+//! instructions for agents, which are written if a person agrees.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -9,6 +10,25 @@ use crate::escape::is_invisible;
 /// or a file that names one.
 const NAMES: [&str; 6] =
     [".git", ".gitmodules", ".gitconfig", ".config/git/config", ".envrc", ".mcp.json"];
+/// Path endings of files and folders that agents and other programs of the kind read as instructions
+/// or as settings of theirs.
+const INSTRUCTIONS: [&str; 15] = [
+    "AGENTS.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "GEMINI.md",
+    ".cursorrules",
+    ".cursor/rules",
+    ".github/copilot-instructions.md",
+    ".claude/agents",
+    ".claude/commands",
+    ".claude/hooks",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/skills",
+    ".deputize/agents",
+    ".deputize/skills",
+];
 /// Another name of `.git` on file systems with short names.
 const SHORT_GIT: &str = "git~1";
 
@@ -66,6 +86,22 @@ impl ProtectedPath {
         };
         kept.into_iter().find(holds).cloned().map(Self::Own)
     }
+}
+
+/// Returns the name of the instructions for agents that a path is or lies in; `None` if it is none.
+/// To write there needs an approval, because later sessions obey it.
+///
+/// ```
+/// use deputize_core::protected_path::instruction_file;
+///
+/// assert_eq!(instruction_file("/w/docs/agents.md".as_ref()), Some("AGENTS.md"));
+/// assert_eq!(instruction_file("/w/.claude/agents/review.md".as_ref()), Some(".claude/agents"));
+/// assert_eq!(instruction_file("/w/docs/my-agents.md".as_ref()), None);
+/// ```
+#[must_use]
+pub fn instruction_file(path: &Path) -> Option<&'static str> {
+    let names = plain_names(path);
+    INSTRUCTIONS.into_iter().find(|name| has_in_it(&names, Path::new(name)))
 }
 
 /// Folds the case of a name as file systems may: by uppercase first, for which `ſ` is `S` and `ﬁ` is

@@ -17,6 +17,7 @@ mod context;
 mod entry;
 mod index;
 
+pub use crate::call_check::{CallCheck, CallRisk};
 pub use crate::tool_output::DisplayedDiff;
 pub use crate::tool_return::{IntoToolCallResult, IntoToolOutput};
 pub use crate::tool_spec::{HarmlessCalls, ToolGuidance, headline, spec_of};
@@ -72,6 +73,17 @@ pub trait Tool: Send + Sync {
     /// value, and text that is no JSON arrives as a string.
     fn reads_itself(&self) -> bool {
         false
+    }
+
+    /// Looks at a call before anybody is asked about it, without effects: whether the tool would
+    /// refuse it, and whether it needs an approval that its effects alone do not. The call itself
+    /// checks again, as things may have changed by then.
+    fn check<'a>(
+        &'a self,
+        _arguments: &'a Value,
+        _cx: &'a ToolCx,
+    ) -> BoxFuture<'a, Result<CallCheck, ToolError>> {
+        Box::pin(std::future::ready(Ok(CallCheck::Accepted)))
     }
 
     /// Returns what a person who is asked about a call must know beside its arguments, such as the
@@ -152,6 +164,18 @@ pub trait TypedTool: Send + Sync + 'static {
         None
     }
 
+    /// Looks at a call before anybody is asked about it, without effects; see [`Tool::check`].
+    ///
+    /// # Errors
+    /// If the tool would refuse the call, whatever anybody answers.
+    fn check(
+        &self,
+        _args: Self::Args,
+        _cx: &ToolCx,
+    ) -> impl Future<Output = Result<CallCheck, ToolError>> + Send {
+        std::future::ready(Ok(CallCheck::Accepted))
+    }
+
     /// Returns what a person who is asked must know beside the arguments; see
     /// [`Tool::question_details`].
     fn question_details(
@@ -176,6 +200,12 @@ struct ErasedTool<T> {
     tool: T,
 }
 
+impl<T> ErasedTool<T> {
+    fn misfit(&self, error: &serde_json::Error) -> ToolError {
+        ToolError::refused(format!("arguments of {}: {error}", self.spec.decl.name))
+    }
+}
+
 impl<T: TypedTool> Tool for ErasedTool<T> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -196,6 +226,17 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
         self.tool.declare(agent)
     }
 
+    fn check<'a>(
+        &'a self,
+        arguments: &'a Value,
+        cx: &'a ToolCx,
+    ) -> BoxFuture<'a, Result<CallCheck, ToolError>> {
+        Box::pin(async move {
+            let args = T::Args::deserialize(arguments).map_err(|error| self.misfit(&error))?;
+            self.tool.check(args, cx).await
+        })
+    }
+
     fn question_details<'a>(
         &'a self,
         arguments: &'a Value,
@@ -210,9 +251,7 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
         Box::pin(async move {
-            let args = serde_json::from_value(arguments).map_err(|error| {
-                ToolError::refused(format!("arguments of {}: {error}", self.spec.decl.name))
-            })?;
+            let args = serde_json::from_value(arguments).map_err(|error| self.misfit(&error))?;
             self.tool.run(args, cx).await
         })
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::call_check::CallRisk;
 use crate::name::ToolName;
 use crate::schema::Schema;
 use crate::tool_subject::{Subject, ToolKind};
@@ -95,6 +96,8 @@ pub struct ToolSpec {
     pub effects: Effects,
     /// Calls that change nothing although others do; `None` if there are none.
     pub harmless: Option<HarmlessCalls>,
+    /// What a call with effects risks, for the person who is asked; `None` if nothing bounds it.
+    pub risk: Option<CallRisk>,
     /// Whether only a person may approve its calls, also where calls are approved without asking.
     pub needs_person: bool,
     /// The kind of work that it does, for people and editors.
@@ -124,6 +127,7 @@ impl ToolSpec {
             decl,
             effects: Effects::ReadOnly,
             harmless: None,
+            risk: None,
             needs_person: false,
             kind: ToolKind::Other,
             subject: Subject::default(),

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::job::{Job, MissedPolicy};
-use crate::run_record::{JobHistory, RunStatus};
+use crate::run_record::{JobHistory, RunRecord, RunStatus};
 
 /// A run may begin so much later than its time and is not missed.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
@@ -47,14 +47,10 @@ pub fn due_action(job: &Job, history: &JobHistory, now: Timestamp, local: &TimeZ
     if job.paused {
         return DueAction::Wait(None);
     }
-    let makes_up = job.missed_policy() == MissedPolicy::Once;
-    if let Some(last) = &history.last
-        && matches!(last.status, RunStatus::Running | RunStatus::Interrupted)
-        && makes_up
-        && last.attempts < MOST_ATTEMPTS
-    {
+    if history.last.as_ref().is_some_and(|last| begins_again(job, last)) {
         return DueAction::Run(RunCause::BrokenOff);
     }
+    let makes_up = job.missed_policy() == MissedPolicy::Once;
     let (anchor, handled) = times_on_record(job, history, now);
     let next = |after| job.schedule.next_after(after, anchor, local);
     match next(handled) {
@@ -71,6 +67,21 @@ pub fn due_action(job: &Job, history: &JobHistory, now: Timestamp, local: &TimeZ
             }
         }
     }
+}
+
+/// Returns whether a run that broke off begins again. It may have changed something, so the job must
+/// say so itself; one that never had a session changed nothing, and is as a missed time.
+pub(crate) fn begins_again(job: &Job, last: &RunRecord) -> bool {
+    let is_wanted = match last.status {
+        RunStatus::Interrupted if last.session.is_none() => {
+            job.missed_policy() == MissedPolicy::Once
+        }
+        RunStatus::Running | RunStatus::Interrupted | RunStatus::CutOff => {
+            job.missed == Some(MissedPolicy::Once)
+        }
+        RunStatus::Completed | RunStatus::Failed | RunStatus::Timeout => false,
+    };
+    is_wanted && last.attempts < MOST_ATTEMPTS
 }
 
 /// Returns the next time of a job, for people; `None` if there is none or it is paused.
@@ -110,7 +121,6 @@ pub fn timestamp(ms: u64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_record::RunRecord;
 
     const NOW: u64 = 1_800_000_000_000;
     const HOUR: u64 = 3_600_000;
@@ -161,28 +171,38 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_broke_off_begins_again_once_if_missed_ones_do() {
-        let broken = |status, attempts| {
+    fn a_run_that_broke_off_begins_again_once_if_its_job_says_so() {
+        let broken = |status, attempts, session: Option<&str>| {
             let last = RunRecord {
                 status,
                 started_ms: NOW,
                 ended_ms: None,
                 attempts,
-                session: None,
+                session: session.map(str::to_owned),
                 output: None,
                 note: None,
             };
-            JobHistory { handled_ms: NOW, last: Some(last), ..JobHistory::default() }
+            JobHistory { handled_ms: NOW + HOUR, last: Some(last), ..JobHistory::default() }
         };
-        let wait = DueAction::Wait(Some(timestamp(NOW + HOUR)));
+        let again = DueAction::Run(RunCause::BrokenOff);
         let once = job("every 1h", Some(MissedPolicy::Once));
-        for status in [RunStatus::Running, RunStatus::Interrupted] {
-            let again = DueAction::Run(RunCause::BrokenOff);
-            assert_eq!(after(&once, &broken(status, 1), 0), again);
-            assert_eq!(after(&once, &broken(status, 2), 0), wait);
-            assert_eq!(after(&job("every 1h", None), &broken(status, 1), 0), wait);
+        let wait = DueAction::Wait(Some(timestamp(NOW + 2 * HOUR)));
+        let single = job(&format!("at {}", timestamp(NOW + HOUR)), None);
+        let never = DueAction::Wait(None);
+        for status in [RunStatus::Running, RunStatus::Interrupted, RunStatus::CutOff] {
+            let (first, second) = (broken(status, 1, Some("s")), broken(status, 2, Some("s")));
+            assert_eq!(after(&once, &first, HOUR), again);
+            assert_eq!(after(&once, &second, HOUR), wait);
+            assert_eq!(after(&job("every 1h", None), &first, HOUR), wait);
+            assert_eq!(after(&single, &first, HOUR), never, "it may have changed something");
         }
-        assert_eq!(after(&once, &broken(RunStatus::Failed, 1), 0), wait);
+        // One that waited for others, and then the program was stopped.
+        let waited = broken(RunStatus::Interrupted, 1, None);
+        assert_eq!(after(&single, &waited, HOUR), again);
+        assert_eq!(after(&job("every 1h", None), &waited, HOUR), wait);
+        let killed = broken(RunStatus::CutOff, 1, None);
+        assert_eq!(after(&single, &killed, HOUR), never, "whether it had begun is not known");
+        assert_eq!(after(&once, &broken(RunStatus::Failed, 1, Some("s")), HOUR), wait);
     }
 
     #[test]

@@ -29,6 +29,7 @@
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod due;
+mod due_jobs;
 mod job;
 mod run_job;
 mod run_record;

@@ -18,6 +18,9 @@ pub enum RunStatus {
     Timeout,
     /// The program ended first.
     Interrupted,
+    /// The program was gone in the middle of it, so nobody knows how far it came.
+    #[serde(rename = "cut_off")]
+    CutOff,
 }
 
 impl RunStatus {
@@ -30,6 +33,7 @@ impl RunStatus {
             Self::Failed => "failed",
             Self::Timeout => "timeout",
             Self::Interrupted => "interrupted",
+            Self::CutOff => "cut off",
         }
     }
 }
@@ -47,7 +51,7 @@ pub struct RunRecord {
     /// How often the run of this time began, because the program had ended in the middle of it.
     #[serde(default)]
     pub attempts: u32,
-    /// Its session.
+    /// Its session; also `None` for one that ended before it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The file with its answer.

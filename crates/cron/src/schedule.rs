@@ -6,7 +6,8 @@ use std::str::FromStr;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use deputize_core::sanitize::for_terminal_line;
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, Time};
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Zoned};
 use serde::{Deserialize, Serialize};
@@ -273,7 +274,15 @@ fn interval(text: &str) -> Result<SignedDuration, String> {
 }
 
 fn single_time(text: &str) -> Result<SingleTime, String> {
-    // A time with a zone in brackets, and one with an offset.
+    // A time with a zone in brackets, which is on the clock of that zone.
+    if let Ok(pieces) = Pieces::parse(text)
+        && pieces.offset().is_none()
+        && let Ok(Some(zone)) = pieces.to_time_zone()
+    {
+        let at = pieces.date().to_datetime(pieces.time().unwrap_or_else(Time::midnight));
+        return on_clock(at, &zone).map(SingleTime::Instant).ok_or_else(|| TOO_FAR.to_owned());
+    }
+    // One with an offset.
     let instant = text.parse::<Zoned>().map(|at| at.timestamp());
     if let Ok(at) = instant.or_else(|_| text.parse::<Timestamp>()) {
         return Ok(SingleTime::Instant(at));

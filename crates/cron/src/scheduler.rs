@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::pending;
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -11,12 +12,14 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::due::{DueAction, RunCause, due_action, is_ahead, timestamp};
+use crate::due::RunCause;
+use crate::due_jobs::{CutOffRun, DueJobs, JobLook, JobStep, mark_cut_off};
 use crate::job::{Job, JobName};
 use crate::run_job::{JobOutcome, RunJob};
-use crate::run_record::{JobHistory, RunRecord, RunStatus};
+use crate::run_record::{JobHistory, RunStatus};
 use crate::store::{JobStore, JobStoreError};
 
 /// How often the store is looked at, unless set otherwise.
@@ -38,6 +41,13 @@ pub enum JobEvent<'a> {
     Missed(&'a JobName),
     /// It was due while it still ran, so this time was left out.
     StillRunning(&'a JobName),
+    /// A program had ended in the middle of a run.
+    CutOff {
+        /// The job.
+        name: &'a JobName,
+        /// Whether the run begins again by itself.
+        begins_again: bool,
+    },
     /// Something cannot be read or written. Jobs that need it do not run.
     Fault(&'a JobStoreError),
 }
@@ -45,7 +55,8 @@ pub enum JobEvent<'a> {
 /// Runs the jobs of a store when they are due, at most one run of a job at a time.
 ///
 /// The record of a run is written before it begins. So a program that is killed leaves a run on
-/// record that did not end, and what happens to it is the job's policy on missed times.
+/// record that did not end. The next one enters that it was cut off; it begins again only if the job
+/// itself says [`MissedPolicy::Once`](crate::MissedPolicy::Once).
 pub struct Scheduler<'a> {
     /// The jobs.
     pub store: &'a JobStore,
@@ -103,7 +114,7 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// If another program runs the jobs of this store, or it cannot be used at all.
     pub async fn serve(&self, cancel: &Cancel) -> Result<(), JobStoreError> {
-        let _only = self.store.lock_daemon()?;
+        let _only = self.on_store(JobStore::lock_daemon).await?;
         let slots = Semaphore::new(self.concurrent_runs.max(1));
         let end = cancel.child();
         let mut runs = Runs {
@@ -113,84 +124,68 @@ impl<'a> Scheduler<'a> {
             cancel: &end,
             told: BTreeSet::new(),
         };
+        match self.on_store(mark_cut_off).await {
+            Ok(marked) => marked.iter().for_each(|CutOffRun { name, begins_again }| {
+                (self.watch)(JobEvent::CutOff { name, begins_again: *begins_again });
+            }),
+            Err(error) => self.fault(&mut runs, &error),
+        }
         while !cancel.is_cancelled() {
-            let wait = self.begin_due(&mut runs).min(self.poll);
+            let wait = self.begin_due(&mut runs).await.min(self.poll);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                ended = next_end(&mut runs.pending) => self.finish(&mut runs, ended),
+                ended = next_end(&mut runs.pending) => self.finish(&mut runs, ended).await,
                 () = sleep(wait) => {}
             }
         }
         end.cancel(cancel.reason().unwrap_or(CancelReason::Interrupted));
         while let Some(ended) = runs.pending.next().await {
-            self.finish(&mut runs, ended);
+            self.finish(&mut runs, ended).await;
         }
         Ok(())
     }
 
     /// Begins what is due, and returns how long nothing else is.
-    fn begin_due<'r>(&'r self, runs: &mut Runs<'r>) -> Duration {
-        let listing = match self.store.list() {
-            Ok(listing) => listing,
+    async fn begin_due<'r>(&'r self, runs: &mut Runs<'r>) -> Duration {
+        let look = JobLook {
+            zone: self.zone.clone(),
+            now_ms: self.clock.now_ms(),
+            running: runs.names.clone(),
+            poll: self.poll,
+        };
+        let DueJobs { steps, wait } = match self.on_store(move |it| look.begin_due(it)).await {
+            Ok(due) => due,
             Err(error) => {
                 self.fault(runs, &error);
                 return self.poll;
             }
         };
-        listing.faults.iter().for_each(|fault| self.fault(runs, fault));
-        let mut wait = self.poll;
-        for job in listing.jobs {
-            match self.begin(runs, job) {
-                Ok(next) => wait = wait.min(next),
-                Err(error) => self.fault(runs, &error),
+        for step in steps {
+            match step {
+                JobStep::Run(job, cause) => {
+                    (self.watch)(JobEvent::Started(&job.name, cause));
+                    runs.names.insert(job.name.clone());
+                    runs.pending.push(Box::pin(self.run(*job, runs.slots, runs.cancel)));
+                }
+                JobStep::Missed(name) => (self.watch)(JobEvent::Missed(&name)),
+                JobStep::StillRunning(name) => (self.watch)(JobEvent::StillRunning(&name)),
+                JobStep::Fault(error) => self.fault(runs, &error),
             }
         }
         wait
     }
 
-    /// Does what is to be done for one job, and returns how long nothing else is.
-    fn begin<'r>(&'r self, runs: &mut Runs<'r>, mut job: Job) -> Result<Duration, JobStoreError> {
-        let now_ms = self.clock.now_ms();
-        let now = timestamp(now_ms);
-        let name = job.name.clone();
-        let is_running = runs.names.contains(&name);
-        let mut history = self.store.history(&name)?;
-        // A clock that was far ahead must not stop the job until then.
-        if is_ahead(job.changed_ms, now) {
-            job = self.store.update(&name, |job| Ok(Job { changed_ms: now_ms, ..job }))?;
-        }
-        if is_ahead(history.handled_ms, now) {
-            history.handled_ms = now_ms;
-            self.store.record(&name, |history| history.handled_ms = now_ms)?;
-        }
-        if is_running {
-            // What is on record of this run is no run that broke off.
-            history.last = None;
-        }
-        let cause = match due_action(&job, &history, now, &self.zone) {
-            DueAction::Wait(None) => return Ok(self.poll),
-            DueAction::Wait(Some(at)) => {
-                return Ok(at.duration_since(now).try_into().unwrap_or(self.poll));
-            }
-            DueAction::Skip => {
-                self.store.record(&name, |history| history.handled_ms = now_ms)?;
-                (self.watch)(JobEvent::Missed(&name));
-                return Ok(self.poll);
-            }
-            DueAction::Run(cause) => cause,
-        };
-        if is_running {
-            self.store.record(&name, |history| handle(history, cause, now_ms))?;
-            (self.watch)(JobEvent::StillRunning(&name));
-            return Ok(self.poll);
-        }
-        if self.store.record(&name, |history| start(history, cause, now_ms))? {
-            (self.watch)(JobEvent::Started(&name, cause));
-            runs.names.insert(name);
-            runs.pending.push(Box::pin(self.run(job, runs.slots, runs.cancel)));
-        }
-        Ok(Duration::ZERO)
+    /// Works with the store on a thread that may block.
+    async fn on_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&JobStore) -> Result<T, JobStoreError> + Send + 'static,
+    ) -> Result<T, JobStoreError> {
+        let store = self.store.clone();
+        spawn_blocking(move || work(&store)).await.unwrap_or_else(|lost| {
+            let path = self.store.folder().to_owned();
+            Err(JobStoreError::Io { path, source: io::Error::other(lost) })
+        })
     }
 
     /// Runs a job when there is a slot, within its time.
@@ -235,19 +230,20 @@ impl<'a> Scheduler<'a> {
         (name, outcome)
     }
 
-    fn finish(&self, runs: &mut Runs<'_>, (name, outcome): (JobName, JobOutcome)) {
+    async fn finish(&self, runs: &mut Runs<'_>, (name, outcome): (JobName, JobOutcome)) {
         runs.names.remove(&name);
         let now = self.clock.now_ms();
-        let recorded = self.store.record(&name, |history| {
+        let (job, end) = (name.clone(), outcome.clone());
+        let record = move |history: &mut JobHistory| {
             if let Some(last) = &mut history.last {
-                last.status = outcome.status;
+                last.status = end.status;
                 last.ended_ms = Some(now);
-                last.session.clone_from(&outcome.session);
-                last.output.clone_from(&outcome.output);
-                last.note.clone_from(&outcome.note);
+                last.session = end.session;
+                last.output = end.output;
+                last.note = end.note;
             }
-        });
-        if let Err(error) = recorded {
+        };
+        if let Err(error) = self.on_store(move |store| store.record(&job, record)).await {
             self.fault(runs, &error);
         }
         (self.watch)(JobEvent::Ended(&name, &outcome));
@@ -257,32 +253,6 @@ impl<'a> Scheduler<'a> {
         if runs.told.insert(error.to_string()) {
             (self.watch)(JobEvent::Fault(error));
         }
-    }
-}
-
-/// Enters the beginning of a run.
-fn start(history: &mut JobHistory, cause: RunCause, now_ms: u64) {
-    let before = history.last.as_ref().filter(|_| cause == RunCause::BrokenOff);
-    let attempts = before.map_or(0, |last| last.attempts) + 1;
-    handle(history, cause, now_ms);
-    history.runs += 1;
-    history.last = Some(RunRecord {
-        status: RunStatus::Running,
-        started_ms: now_ms,
-        ended_ms: None,
-        attempts,
-        session: None,
-        output: None,
-        note: None,
-    });
-}
-
-/// Enters that what asked for a run now was dealt with.
-fn handle(history: &mut JobHistory, cause: RunCause, now_ms: u64) {
-    match cause {
-        RunCause::OnTime | RunCause::Missed => history.handled_ms = now_ms,
-        RunCause::Requested => history.requested = false,
-        RunCause::BrokenOff => {}
     }
 }
 

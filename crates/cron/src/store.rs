@@ -9,7 +9,7 @@ use deputize_file_lock::{LockError, lock};
 use serde::Serialize;
 
 use crate::job::{Job, JobName};
-use crate::run_record::JobHistory;
+use crate::run_record::{JobHistory, RunStatus};
 
 /// Jobs at most.
 pub const MOST_JOBS: usize = 200;
@@ -189,19 +189,52 @@ impl JobStore {
         }
     }
 
+    /// Checks that a job of this name can be added.
+    ///
+    /// # Errors
+    /// If there is one of this name, or there are too many.
+    pub fn check_new(&self, name: &JobName) -> Result<(), JobStoreError> {
+        if self.job_path(name).exists() {
+            return Err(JobStoreError::Taken(name.clone()));
+        }
+        if self.list()?.jobs.len() >= MOST_JOBS {
+            return Err(JobStoreError::Full);
+        }
+        Ok(())
+    }
+
+    /// Checks that there is a file of a job of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn check_there(&self, name: &JobName) -> Result<(), JobStoreError> {
+        if self.job_path(name).exists() { Ok(()) } else { Err(self.unknown(name)) }
+    }
+
+    /// Returns the history of a job as people read it: a run that no program makes any more was cut
+    /// off.
+    ///
+    /// # Errors
+    /// As [`JobStore::history`].
+    pub fn present_history(&self, name: &JobName) -> Result<JobHistory, JobStoreError> {
+        let mut history = self.history(name)?;
+        if let Some(last) = &mut history.last
+            && last.status == RunStatus::Running
+            && !self.has_daemon()
+        {
+            last.status = RunStatus::CutOff;
+        }
+        Ok(history)
+    }
+
     /// Adds a job.
     ///
     /// # Errors
     /// If there is one of this name, there are too many, or it cannot be written.
     pub fn create(&self, job: &Job) -> Result<(), JobStoreError> {
         let _lock = self.lock()?;
+        self.check_new(&job.name)?;
         let path = self.job_path(&job.name);
-        if path.exists() {
-            return Err(JobStoreError::Taken(job.name.clone()));
-        }
-        if self.list()?.jobs.len() >= MOST_JOBS {
-            return Err(JobStoreError::Full);
-        }
         // What an earlier job of this name did is not its history.
         remove(&self.history_path(&job.name))?;
         write(&path, job)
@@ -252,9 +285,7 @@ impl JobStore {
     /// If there is none of this name, or it cannot be removed.
     pub fn remove(&self, name: &JobName) -> Result<(), JobStoreError> {
         let _lock = self.lock()?;
-        if !self.job_path(name).exists() {
-            return Err(self.unknown(name));
-        }
+        self.check_there(name)?;
         remove(&self.job_path(name))?;
         remove(&self.history_path(name))
     }

@@ -68,6 +68,7 @@ impl ControlTool {
             decl,
             // What a child does because of it is judged where it does it.
             effects: Effects::ReadOnly,
+            risk: None,
             harmless: None,
             needs_person: false,
             kind: ToolKind::Delegate,

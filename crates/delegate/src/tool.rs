@@ -65,6 +65,7 @@ impl DelegateTool {
             decl: ToolDecl { name: config.tool(), description: HEADLINE.to_owned(), parameters },
             // By itself it changes nothing: each call of a child is judged where it runs.
             effects: Effects::ReadOnly,
+            risk: None,
             harmless: None,
             needs_person: false,
             kind: ToolKind::Delegate,

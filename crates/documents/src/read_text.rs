@@ -14,12 +14,33 @@ use rustix::fs::OFlags;
 /// If the file cannot be read, is not a regular file, is longer than `most` bytes, or lies outside
 /// of `within`.
 pub fn read_text(path: &Path, most: u64, within: Option<&Path>) -> io::Result<Option<String>> {
+    let bytes = read_bytes(path, most, within)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Returns the text of a regular file that is UTF-8 without NUL; `None` if there is none. For a file
+/// that is written back, so that nothing of it is lost.
+///
+/// # Errors
+/// As [`read_text`], and if the file is not such text: the line with the first byte that is not.
+pub fn read_exact_text(path: &Path, most: u64) -> io::Result<Option<String>> {
+    let Some(bytes) = read_bytes(path, most, None)? else { return Ok(None) };
+    let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    let valid = bytes.iter().take(valid).position(|byte| *byte == 0).unwrap_or(valid);
+    if let Some(head) = bytes.get(..valid).filter(|_| valid < bytes.len()) {
+        let line = head.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let message = format!("line {line} is not UTF-8 text");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    String::from_utf8(bytes).map(Some).map_err(io::Error::other)
+}
+
+fn read_bytes(path: &Path, most: u64, within: Option<&Path>) -> io::Result<Option<Vec<u8>>> {
     let (dir, rel) = match open_root(path, within) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let bytes = read_beneath(&dir, &rel, most)?;
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    read_beneath(&dir, &rel, most).map(Some)
 }
 
 /// Opens `within`, or else the directory that a path leads to, and returns the place beneath it

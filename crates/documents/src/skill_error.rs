@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::document_error::DocumentError;
+use crate::document_error::{DocumentError, DocumentFault};
 use crate::document_origin::DocumentOrigin;
 
 /// Why a skill cannot be read or changed.
@@ -16,6 +16,16 @@ pub enum SkillError {
         name: String,
         /// The names of all skills.
         known: Vec<String>,
+    },
+    /// There is a folder of this name, which is no skill.
+    #[error("the skill `{name}` cannot be used: {fault}")]
+    Faulty {
+        /// The name.
+        name: String,
+        /// What is wrong with its file.
+        fault: DocumentFault,
+        /// Who wrote it.
+        origin: DocumentOrigin,
     },
     /// A file of a skill cannot be read.
     #[error("`{file}` of the skill `{skill}` cannot be read: {source}")]

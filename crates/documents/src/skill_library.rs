@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use deputize_core::Resource;
 
 use crate::DOCUMENT_BYTES;
-use crate::document_error::DocumentError;
+use crate::document_error::{DocumentError, DocumentFault};
 use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::front_matter::Document;
@@ -96,14 +96,22 @@ impl SkillLibrary {
     /// # Errors
     /// If there is none of this name that could be read.
     pub fn find(&self, name: &str) -> Result<Skill, SkillError> {
-        let SkillListing { skills, .. } = self.list();
-        match skills.iter().find(|skill| skill.name == name) {
-            Some(skill) => Ok(skill.clone()),
-            None => {
-                let known = skills.into_iter().map(|skill| skill.name).collect();
-                Err(SkillError::Unknown { name: name.to_owned(), known })
-            }
+        let SkillListing { skills, faults } = self.list();
+        if let Some(skill) = skills.iter().find(|skill| skill.name == name) {
+            return Ok(skill.clone());
         }
+        let name = name.to_owned();
+        let is_of = |fault: &DocumentFault| {
+            let folder = fault.path.parent().and_then(Path::file_name);
+            folder.is_some_and(|folder| *folder == *name)
+        };
+        if let Some(fault) = faults.into_iter().find(is_of) {
+            let is_own = self.user.as_ref().is_some_and(|user| fault.path.starts_with(user));
+            let origin = if is_own { DocumentOrigin::User } else { DocumentOrigin::Project };
+            return Err(SkillError::Faulty { name, fault, origin });
+        }
+        let known = skills.into_iter().map(|skill| skill.name).collect();
+        Err(SkillError::Unknown { name, known })
     }
 
     /// Reads the body of a skill, or another file of it by its path in the skill's folder.

@@ -20,7 +20,8 @@
 //!     let listener = RedirectListener::bind(&client).await?;
 //!     let login = Login::start(url, &client, listener.url()).await?;
 //!     println!("open {}", login.address());
-//!     let token = login.finish(&listener.redirected().await, &*clock).await?;
+//!     let redirected = listener.redirected(&login).await;
+//!     let token = login.finish(&redirected, &*clock).await?;
 //!     let _lock = store.lock(name, url)?;
 //!     store.write(name, &token)?;
 //! }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::schema::Schema;
+use deputize_core::tool::CallRisk;
 use deputize_core::{
     CatalogEntry, Effects, Origin, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
@@ -105,7 +106,7 @@ pub fn offer(
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
         let only_looks = filter.read_only.contains(&tool.name);
         let kind = listed.kinds.get(&tool.name).copied().unwrap_or_default();
-        let spec = |decl| ToolSpec { kind, ..spec(decl, only_looks) };
+        let spec = |decl| ToolSpec { kind, ..spec(of.server, decl, only_looks) };
         offer.entries.extend(entry(of, name, tool, spec));
     }
     let known = |name: &&String| listed.tool(name).is_none() && !own(name);
@@ -151,11 +152,13 @@ fn changes_note(
     Some(format!("mcp {server}: {first}{more}{review}"))
 }
 
-fn spec(decl: ToolDecl, only_looks: bool) -> ToolSpec {
+fn spec(server: &str, decl: ToolDecl, only_looks: bool) -> ToolSpec {
     let spec = if only_looks {
         ToolSpec::read_only(decl)
     } else {
-        ToolSpec::effectful(decl, Effects::Unknown)
+        let reason = format!("the server {server} does it, and nothing here bounds what it does");
+        let risk = Some(CallRisk::new(CallRisk::DANGEROUS, reason));
+        ToolSpec { risk, ..ToolSpec::effectful(decl, Effects::Unknown) }
     };
     // A call ends when its server shows no progress for too long, which the tool itself sees.
     ToolSpec { time_limit: None::<Duration>, ..spec }
@@ -226,7 +229,7 @@ fn own_tools(
         let decl = ToolDecl { name, description, parameters };
         let only_looks = filter.read_only.iter().any(|name| name == own);
         let kind = own_kind(&does);
-        entries.push(offer_entry(of, ToolSpec { kind, ..spec(decl, only_looks) }, does));
+        entries.push(offer_entry(of, ToolSpec { kind, ..spec(of.server, decl, only_looks) }, does));
     }
 }
 

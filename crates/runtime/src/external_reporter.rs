@@ -233,7 +233,8 @@ impl ExternalReporter {
             command: asked.to_owned(),
             cwd: self.view.spec.cwd.clone(),
             class: CLASS.to_owned(),
-            reason: "an external agent asks for it; nothing on this system bounds what it does"
+            reason: "an external agent asks for it: it would run with all your rights, and no \
+                     sandbox holds it"
                 .to_owned(),
             arguments: serde_json::Map::new(),
             needs_person: false,

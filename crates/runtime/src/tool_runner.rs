@@ -26,6 +26,7 @@ use crate::orphan::is_unreported;
 use crate::session_config::SyncMode;
 use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, NESTED_GRACE, settle};
 
+mod call_check;
 mod denial;
 mod hooks;
 mod lookup;
@@ -34,6 +35,7 @@ mod restored_commands;
 mod result;
 mod sources;
 
+use call_check::check_call;
 use denial::with_subject;
 use lookup::callable_tool;
 use redacted_secret::refuse_mark;
@@ -282,26 +284,37 @@ impl ToolRunner {
         if let Some(stopped) = hooks::before_tool(&self.cx, call, spec, &arguments, work).await? {
             return Ok(Err(stopped));
         }
-        match verdict {
-            Verdict::Allow | Verdict::Deny(_) => Ok(Ok(AdmittedCall { entry, arguments, marks })),
-            Verdict::Ask { class, reason } => {
-                let question = self.question(call, entry, &arguments).await;
-                let question = Question { class, reason, ..question };
-                let _waits = WaitForAnswer::begin(self.on_question.clone());
-                let answer =
-                    self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
-                if answer.allowed {
-                    return Ok(Ok(AdmittedCall { entry, arguments, marks }));
-                }
-                let more = if answer.reason.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", answer.reason)
-                };
-                let text = format!("denied by {} ({}){more}", answer.by, question.reason);
-                Ok(Err(FinishedCall::own(CallStatus::Denied, text)))
+        // Nobody is asked about what would be refused after a yes.
+        let verdict = match check_call(&self.cx, call, &*entry.tool, &arguments, work).await {
+            Err(refused) => return Ok(Err(*refused)),
+            Ok(Some(risk)) if verdict == Verdict::Allow => Verdict::from(risk),
+            Ok(_) => verdict,
+        };
+        if let Verdict::Ask { class, reason } = verdict {
+            let question = self.question(call, entry, &arguments).await;
+            let question = Question { class, reason, ..question };
+            if let Some(denied) = self.ask(&question, work).await? {
+                return Ok(Err(denied));
             }
         }
+        Ok(Ok(AdmittedCall { entry, arguments, marks }))
+    }
+
+    /// Has a question answered. Returns the result of the call if the answer is no.
+    async fn ask(
+        &self,
+        question: &Question,
+        work: &Cancel,
+    ) -> Result<Option<FinishedCall>, JournalError> {
+        let _waits = WaitForAnswer::begin(self.on_question.clone());
+        let answer = self.cx.shared.approvals.decide(&self.cx.view, question, work).await?;
+        if answer.allowed {
+            return Ok(None);
+        }
+        let more =
+            if answer.reason.is_empty() { String::new() } else { format!(": {}", answer.reason) };
+        let text = format!("denied by {} ({}){more}", answer.by, question.reason);
+        Ok(Some(FinishedCall::own(CallStatus::Denied, text)))
     }
 
     /// Returns the result of a call that was cancelled before it ran in this process.
@@ -343,7 +356,8 @@ impl ToolRunner {
         work: &Cancel,
     ) -> FinishedCall {
         let cx = ToolCx { call: call.id, agent: Arc::clone(&self.cx.view), cancel: work.child() };
-        let future = AssertUnwindSafe(entry.tool.call(arguments, &cx)).catch_unwind();
+        let future = AssertUnwindSafe(async { entry.tool.call(arguments, &cx).await });
+        let future = future.catch_unwind();
         let limit = entry.tool.spec().time_limit;
         let levels = self.cx.view.authority.spawn_depth().min(MAX_GRACE_LEVELS);
         let grace = match call.id.nested {
@@ -352,16 +366,7 @@ impl ToolRunner {
         };
         let result = match settle(std::pin::pin!(future), &cx.cancel, limit, grace).await {
             Some(Ok(result)) => result,
-            Some(Err(_)) => {
-                let error = format!("tool {} panicked", call.name);
-                return FinishedCall {
-                    error: Some(error),
-                    ..FinishedCall::own(
-                        CallStatus::Error,
-                        "the tool crashed on this call; its other calls still work. Try other arguments or another way.",
-                    )
-                };
-            }
+            Some(Err(_)) => return FinishedCall::crashed(call),
             None => {
                 tracing::warn!(call = %call.id, tool = call.name, "call abandoned: it did not end");
                 return FinishedCall::own(

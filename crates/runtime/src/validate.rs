@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::schema::{Schema, looks_within};
 use deputize_core::truncate::truncate_chars;
 use deputize_core::{Tool, ToolName, ToolSpec};
@@ -19,6 +20,10 @@ const MOST_LOOKS: u64 = 100_000;
 const LONGEST_FOUND: usize = 120;
 /// Limit on repeated arguments that are not JSON, in characters.
 const LONGEST_QUOTE: usize = 200;
+/// Limit on the name of an argument in an error, in characters.
+const NAME_CHARS: usize = 80;
+/// How alike the name of an argument must be to be suggested, of 1.
+const NEAR: f64 = 0.8;
 /// Limit on a complete list of choices, in bytes.
 const LONGEST_CHOICES: usize = 600;
 
@@ -60,7 +65,9 @@ impl Checker {
         match mistakes(&validator, || schema.to_value(), &value, "the arguments") {
             None => Ok(value),
             Some(mistakes) => {
-                Err(format!("the arguments of {name} do not fit its schema:\n{mistakes}"))
+                let unknown = unknown_arguments(&schema.to_value(), &value);
+                let lines = [mistakes].into_iter().chain(unknown).collect::<Vec<_>>().join("\n");
+                Err(format!("the arguments of {name} do not fit its schema:\n{lines}"))
             }
         }
     }
@@ -76,6 +83,22 @@ impl Checker {
         compiled.insert(name.clone(), Arc::clone(&validator));
         Ok(validator)
     }
+}
+
+/// Returns a line for each argument that a tool does not have, with the nearest one that it has. A
+/// schema that allows any others has none.
+fn unknown_arguments(schema: &Value, arguments: &Value) -> Vec<String> {
+    let takes_others = schema.get("additionalProperties").is_some_and(|others| *others != false);
+    let known = schema.get("properties").and_then(Value::as_object).filter(|_| !takes_others);
+    let (Some(known), Some(given)) = (known, arguments.as_object()) else { return Vec::new() };
+    let line = |name: &String| {
+        let score = |known: &str| strsim::jaro_winkler(known, name);
+        let near = known.keys().max_by(|a, b| score(a).total_cmp(&score(b)));
+        let near = near.filter(|near| score(near) > NEAR);
+        let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        format!("there is no argument `{}`{hint}", for_terminal_line(name, NAME_CHARS))
+    };
+    given.keys().filter(|name| !known.contains_key(*name)).take(MAX_MISTAKES).map(line).collect()
 }
 
 /// Some models send nothing where there is nothing to say.
@@ -186,6 +209,19 @@ mod tests {
         /right/left: "name" is a required property
         "#);
         assert_eq!(told(&tree, &json!({"name": "a"})), None);
+    }
+
+    #[test]
+    fn an_unknown_argument_is_named_with_the_nearest_known_one() {
+        let schema = json!({"properties": {"path": {}, "offset": {}}, "required": ["path"]});
+        let told = |given: Value| unknown_arguments(&schema, &given);
+        assert_eq!(
+            told(json!({"pth": "a", "zebra": 1, "offset": 2})),
+            ["there is no argument `pth`; did you mean `path`?", "there is no argument `zebra`"]
+        );
+        assert_eq!(told(json!([])), [""; 0]);
+        let open = json!({"properties": {"path": {}}, "additionalProperties": {"type": "string"}});
+        assert_eq!(unknown_arguments(&open, &json!({"pth": "a"})), [""; 0]);
     }
 
     #[test]

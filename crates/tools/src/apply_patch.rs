@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use deputize_core::file_state::PathGuard;
 use deputize_core::message::ModelText;
-use deputize_core::tool::DisplayedDiff;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, DisplayedDiff, spec_of};
 use deputize_core::{
     ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool, sanitize,
@@ -15,11 +14,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Settings;
-use crate::blocking::{blocking, still_wanted};
+use crate::blocking::{CallMode, blocking, still_wanted};
 use crate::diff::FileDiff;
 use crate::existing_file::{ExistingFile, WriteExtent, may_create, none_to_change};
 use crate::file_updates::{FileUpdate, make_all};
-use crate::granted_path::{Access, GrantedPath};
+use crate::granted_path::{Access, GrantedPath, check_written_paths};
 use crate::matching::NoMatch;
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
@@ -72,14 +71,21 @@ impl TypedTool for ApplyPatch {
         }
     }
 
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        // Of a patch that cannot be read the call tells.
+        let files = parse(&args.patch).unwrap_or_default();
+        let paths: Vec<&str> = files.iter().flat_map(FilePatch::paths).collect();
+        check_written_paths(cx, &paths, move |cx| apply_patch(&args, cx, CallMode::DryRun)).await
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        blocking(cx, move |cx| apply_patch(&args, cx)).await
+        blocking(cx, move |cx| apply_patch(&args, cx, CallMode::Real)).await
     }
 }
 
 deputize_core::register_tool!("file", ApplyPatch);
 
-fn apply_patch(args: &Args, cx: &ToolCx) -> ToolCallResult {
+fn apply_patch(args: &Args, cx: &ToolCx, mode: CallMode) -> ToolCallResult {
     let files = parse(&args.patch).map_err(|error| ToolError::refused(error.to_string()))?;
     if files.len() > MOST_FILES {
         let found = files.len();
@@ -100,7 +106,10 @@ fn apply_patch(args: &Args, cx: &ToolCx) -> ToolCallResult {
         display: Some(Display::Diffs { files: plan.diffs }),
         ..ToolOutput::default()
     };
-    make_all(cx, &plan.changes, output)
+    match mode {
+        CallMode::DryRun => Ok(output),
+        CallMode::Real => make_all(cx, &plan.changes, output),
+    }
 }
 
 /// The place of each file of a patch, and the place that it is renamed to.

@@ -2,6 +2,14 @@
 
 use deputize_core::{ToolCallResult, ToolCx, ToolError};
 
+/// Whether a call is made or only tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallMode {
+    /// Everything but the writing is done.
+    DryRun,
+    Real,
+}
+
 /// Runs the work of one call on a thread that may block. The work itself looks at
 /// `cx.cancel`; dropping the future does not end it.
 pub(crate) async fn blocking(

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::source::lasting_labels;
-use deputize_core::tool::HarmlessCalls;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, HarmlessCalls, spec_of};
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
     AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ResourceMap, Subject,
@@ -87,6 +86,10 @@ impl TypedTool for CronJob {
             harmless: Some(HarmlessCalls { argument: "action", values: &["list"] }),
             // Its agent works when nobody watches.
             needs_person: true,
+            risk: Some(CallRisk::new(
+                CallRisk::LASTING,
+                "jobs run by themselves when nobody watches, with the toolsets that they name",
+            )),
             subject: Subject::new(Some("job".into()), "action", ArgumentRole::Action)
                 .with("name", ArgumentRole::Text),
             ..ToolSpec::effectful(spec_of::<Args>(CRONJOB, DESCRIPTION), Effects::Unknown)
@@ -100,6 +103,17 @@ impl TypedTool for CronJob {
             (Some(_), false) => Availability::No(NOBODY.to_owned()),
             (Some(_), true) => Availability::Yes,
         }
+    }
+
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        blocking(cx, move |cx| {
+            let settings = cx.agent.session.settings.get_or_insert_with(JobSettings::default);
+            let store = settings.store.as_ref().ok_or_else(|| ToolError::refused(NO_STORE))?;
+            let call = JobCall { args: &args, settings: &settings, store, cx };
+            call.check().map(|()| ToolOutput::default())
+        })
+        .await?;
+        Ok(CallCheck::Accepted)
     }
 
     async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
@@ -138,6 +152,26 @@ struct JobCall<'a> {
 }
 
 impl JobCall<'_> {
+    /// Returns an error if the call would be refused.
+    fn check(&self) -> Result<(), ToolError> {
+        match self.args.action {
+            CronAction::List => {}
+            CronAction::Create => {
+                let job = self.job(self.name()?)?;
+                self.store.check_new(&job.name).map_err(store_error)?;
+            }
+            CronAction::Update => {
+                let job = self.job(self.name()?)?;
+                self.store.get(&job.name).map_err(store_error)?;
+            }
+            CronAction::Pause | CronAction::Resume | CronAction::Run => {
+                self.store.get(&self.name()?).map_err(store_error)?;
+            }
+            CronAction::Remove => self.store.check_there(&self.name()?).map_err(store_error)?,
+        }
+        Ok(())
+    }
+
     fn make(&self) -> Result<String, ToolError> {
         if self.args.action == CronAction::List {
             return self.list();
@@ -266,7 +300,7 @@ impl JobCall<'_> {
         let listing = self.store.list().map_err(store_error)?;
         let mut lines = Vec::new();
         for job in &listing.jobs {
-            let history = self.store.history(&job.name);
+            let history = self.store.present_history(&job.name);
             let next = match self.next(job) {
                 _ if history.is_err() => "held".to_owned(),
                 _ if job.paused => "paused".to_owned(),
@@ -323,6 +357,7 @@ const fn describe_status(last: Option<RunStatus>) -> &'static str {
         Some(RunStatus::Failed) => "last run failed",
         Some(RunStatus::Timeout) => "last run took too long",
         Some(RunStatus::Interrupted) => "last run was interrupted",
+        Some(RunStatus::CutOff) => "last run was cut off",
     }
 }
 
@@ -357,95 +392,4 @@ fn store_error(error: JobStoreError) -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
-    use deputize_core::sanitize::Secrets;
-    use serde_json::json;
-
-    use super::*;
-    use crate::fixture::ToolFixture;
-
-    fn fixture() -> ToolFixture {
-        let bench = ToolFixture::new();
-        let mut secrets = Secrets::default();
-        secrets.add("API_KEY", "correct-horse");
-        let settings = JobSettings {
-            store: Some(JobStore::new(bench.path("cron"))),
-            person_available: true,
-            clock: std::sync::Arc::new(deputize_core::clock::FixedClock(1_795_773_600_000)),
-            secrets,
-            run_command: "agents cron".to_owned(),
-            ..JobSettings::default()
-        };
-        bench.cx.agent.session.settings.get_or_insert_with(|| settings);
-        bench
-    }
-
-    #[tokio::test]
-    async fn what_is_no_whole_job_is_refused() {
-        let bench = fixture();
-        let whole = json!({
-            "action": "create", "name": "a", "schedule": "every 2h", "prompt": "Look.",
-            "toolsets": ["file"],
-        });
-        let with = |key: &str, value: serde_json::Value| {
-            let mut call = whole.clone();
-            call[key] = value;
-            call
-        };
-        let mut seen = String::new();
-        for call in [
-            with("name", json!("../a")),
-            with("name", json!("")),
-            with("schedule", json!("soon")),
-            with("prompt", json!(" ")),
-            with("prompt", json!("the key is correct-horse")),
-            with("prompt", json!("[redacted:API_KEY]")),
-            with("toolsets", json!([])),
-            with("toolsets", json!(["file", "moon"])),
-            with("output", json!("team")),
-            json!({"action": "pause", "name": "a"}),
-            json!({"action": "run", "name": "a"}),
-            json!({"action": "remove", "name": "a"}),
-            json!({"action": "update", "name": "a"}),
-            json!({"action": "list"}),
-        ] {
-            seen += &(bench.call(CronJob, call).await + "\n");
-        }
-        insta::assert_snapshot!(seen);
-    }
-
-    #[tokio::test]
-    async fn a_damaged_history_holds_its_job_and_hides_no_other() {
-        let bench = fixture();
-        let settings = bench.cx.agent.session.settings.get_or_insert_with(JobSettings::default);
-        let store = settings.store.as_ref().unwrap();
-        for name in ["a", "b"] {
-            let job = json!({
-                "name": name, "schedule": "every 2h", "prompt": "Look.", "toolsets": ["file"],
-                "cwd": "/", "changed_ms": 1,
-            });
-            store.create(&Job::parse(job.to_string().as_bytes()).unwrap()).unwrap();
-            store.request_run(&name.parse().unwrap()).unwrap();
-        }
-        std::fs::write(bench.path("cron/history/a.json"), "{").unwrap();
-        let seen = bench.call(CronJob, json!({"action": "list"})).await;
-        assert!(seen.contains("a: every 2h; held; `"), "{seen}");
-        assert!(seen.contains("a.json` is not a valid history of runs"), "{seen}");
-        assert!(seen.contains("b: every 2h; next "), "{seen}");
-    }
-
-    #[tokio::test]
-    async fn without_a_store_or_a_person_it_is_not_usable() {
-        let bench = ToolFixture::new();
-        let settings = &bench.cx.agent.session.settings;
-        assert_eq!(CronJob.availability(settings), Availability::No(NO_STORE.to_owned()));
-        let bench = fixture();
-        let settings = &bench.cx.agent.session.settings;
-        assert_eq!(CronJob.availability(settings), Availability::Yes);
-        let nobody = ToolFixture::new();
-        let store = Some(JobStore::new(nobody.path("cron")));
-        let settings = &nobody.cx.agent.session.settings;
-        settings.get_or_insert_with(|| JobSettings { store, ..JobSettings::default() });
-        assert_eq!(CronJob.availability(settings), Availability::No(NOBODY.to_owned()));
-    }
-}
+mod tests;

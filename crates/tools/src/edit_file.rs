@@ -1,7 +1,7 @@
 //! `edit_file`: one text of a file replaced by another.
 
 use deputize_core::message::ModelText;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Settings;
-use crate::blocking::blocking;
+use crate::blocking::{CallMode, blocking};
 use crate::diff::{FileDiff, MODEL_LINES};
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, none_to_change};
-use crate::granted_path::{Access, GrantedPath};
+use crate::granted_path::{Access, GrantedPath, check_written_paths};
 use crate::matching::{Edit, EditScope, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
@@ -62,14 +62,19 @@ impl TypedTool for EditFile {
         }
     }
 
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        let path = args.path.clone();
+        check_written_paths(cx, &[&path], move |cx| edit_file(&args, cx, CallMode::DryRun)).await
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        blocking(cx, move |cx| edit_file(&args, cx)).await
+        blocking(cx, move |cx| edit_file(&args, cx, CallMode::Real)).await
     }
 }
 
 deputize_core::register_tool!("file", EditFile);
 
-fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
+fn edit_file(args: &Args, cx: &ToolCx, mode: CallMode) -> ToolCallResult {
     if args.old.is_empty() {
         return Err(ToolError::refused(
             "old is empty: give the text to replace, or use write_file",
@@ -99,7 +104,12 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let new = text.charset.encode(&edited.text).map_err(refused)?;
     let mut output = report(&place, &text.text, &edited);
     output.notes.extend(warning);
-    FileChange { place: &place, old: Some(&old), new: &new }.write(cx, output)
+    match mode {
+        CallMode::DryRun => Ok(output),
+        CallMode::Real => {
+            FileChange { place: &place, old: Some(&old), new: &new }.write(cx, output)
+        }
+    }
 }
 
 /// Reports the change as a diff.

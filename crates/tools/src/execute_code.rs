@@ -9,7 +9,7 @@ mod script_run;
 mod tests;
 
 use deputize_core::message::ModelText;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
     ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
@@ -35,6 +35,15 @@ const DESCRIPTION: &str = "Run a Python script with read_file, write_file, edit_
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     code: String,
+}
+
+impl Args {
+    fn check(&self) -> Result<(), ToolError> {
+        match self.code.trim() {
+            "" => Err(ToolError::refused("the code is empty")),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -65,10 +74,13 @@ impl TypedTool for ExecuteCode {
         }
     }
 
+    async fn check(&self, args: Args, _: &ToolCx) -> Result<CallCheck, ToolError> {
+        args.check()?;
+        Ok(CallCheck::Accepted)
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        if args.code.trim().is_empty() {
-            return Err(ToolError::refused("the code is empty"));
-        }
+        args.check()?;
         let python = Python::find(&cx.agent.session.settings).map_err(ToolError::refused)?;
         let supervisor = Processes::supervisor(cx).map_err(|error| {
             ToolError::refused(format!("no script can run: {}", describe_error(&error)))

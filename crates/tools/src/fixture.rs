@@ -12,7 +12,7 @@ use deputize_core::file_state::FileLedger;
 use deputize_core::message::CallStatus;
 use deputize_core::model::ModelOptions;
 use deputize_core::nested_call::{NestedCall, NestedCaller, NestedCalls, NestedResult};
-use deputize_core::tool::{NoAgents, SessionView};
+use deputize_core::tool::{CallCheck, NoAgents, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, BoxFuture, CallId, Cancel, Catalog, Display, ResourceMap,
     SessionId, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
@@ -141,13 +141,39 @@ impl ToolFixture {
         self.call_as(&self.cx, tool, arguments).await
     }
 
+    /// Has a tool look at a call, and returns what it says in the words of [`ToolFixture::call`].
+    pub(crate) async fn check<T: TypedTool>(&self, tool: T, arguments: &Value) -> String {
+        self.check_as(&self.cx, tool, arguments).await
+    }
+
+    pub(crate) async fn check_as<T: TypedTool>(
+        &self,
+        cx: &ToolCx,
+        tool: T,
+        arguments: &Value,
+    ) -> String {
+        let text = match erase(tool).check(arguments, cx).await {
+            Ok(CallCheck::Asks(risk)) => format!("asks: {}: {}", risk.class, risk.reason),
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => show(&Err(error)),
+        };
+        text.trim_end().replace(&*self.root().to_string_lossy(), "ROOT")
+    }
+
     pub(crate) async fn call_as<T: TypedTool>(
         &self,
         cx: &ToolCx,
         tool: T,
         arguments: Value,
     ) -> String {
-        let text = show(&result(cx, tool, arguments).await);
+        let tool = erase(tool);
+        let refusal = tool.check(&arguments, cx).await.err();
+        let mut cx = cx.clone();
+        cx.call.slot += 1;
+        let text = show(&tool.call(arguments, &cx).await);
+        if let Some(refusal) = refusal {
+            assert_eq!(show(&Err(refusal)), text, "the check refuses what the call does");
+        }
         text.replace(&*self.root().to_string_lossy(), "ROOT")
     }
 }

@@ -10,10 +10,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
-use deputize_core::ToolCx;
+use deputize_core::protected_path::instruction_file;
 use deputize_core::sanitize::{has_inert_mark, restore_marks};
+use deputize_core::tool::{CallCheck, CallRisk};
+use deputize_core::{ToolCallResult, ToolCx, ToolError};
 use rustix::fs::OFlags;
 
+use crate::blocking::blocking;
 use crate::canonical_path::{canonical, tidy};
 use crate::granted_roots::GrantedRoots;
 use crate::nearest_name;
@@ -58,7 +61,7 @@ impl GrantedPath {
     fn existing_as_written(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
         let asked = Self::asked(cx, path, access)?;
         match canonical(&asked.dir, &asked.root, &asked.rel) {
-            Ok(rel) => Self { rel, ..asked }.unguarded(cx, access),
+            Ok(rel) => Self { rel, ..asked }.unguarded(cx, path, access),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(asked.not_found()),
             Err(error) => Err(PathError::of("find", &asked.shown, error)),
         }
@@ -103,12 +106,12 @@ impl GrantedPath {
             above = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         };
         let rel = missing.iter().rev().fold(found, |path, name| path.join(name));
-        let place = Self { rel: tidy(&rel), ..asked }.unguarded(cx, Access::Write)?;
+        let place = Self { rel: tidy(&rel), ..asked }.unguarded(cx, path, Access::Write)?;
         Ok((place, missing.len()))
     }
 
     /// Itself, if it is not written to or nothing guards where the links led.
-    fn unguarded(self, cx: &ToolCx, access: Access) -> Result<Self, PathError> {
+    fn unguarded(self, cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
         if access == Access::Read {
             return Ok(self);
         }
@@ -116,9 +119,16 @@ impl GrantedPath {
         // What is guarded is known by a path without links, and the root may be named by one.
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         let guards = authority.protects(&self.path());
-        match guards.or_else(|| authority.protects(&root.join(&self.rel))) {
-            Some(guarded) => Err(PathDenial::Guarded { path: self.shown, guarded }.into()),
-            None => Ok(self),
+        if let Some(guarded) = guards.or_else(|| authority.protects(&root.join(&self.rel))) {
+            return Err(PathDenial::Guarded { path: self.shown, guarded }.into());
+        }
+        // Only a path that names instructions itself was asked about.
+        match instruction_file(&root.join(&self.rel)) {
+            Some(_) if named_instructions(cx, path).is_none() => {
+                let leads_to = crate::shown::shown(&self.rel.to_string_lossy());
+                Err(PathDenial::HiddenInstructions { path: self.shown, leads_to }.into())
+            }
+            _ => Ok(self),
         }
     }
 
@@ -244,6 +254,26 @@ impl<'r> LexicalPath<'r> {
         let rel = tidy(as_written.or(plain.strip_prefix(root).ok()).unwrap_or(Path::new(".")));
         Ok(Self { root, rel, shown: name })
     }
+}
+
+/// Returns the name of the instructions for agents that a path names; `None` if it names none.
+fn named_instructions(cx: &ToolCx, path: &str) -> Option<&'static str> {
+    instruction_file(&lexical(&cx.agent.spec.cwd.join(path)))
+}
+
+/// Returns the check of a call that writes to these paths: it asks if one of them names
+/// instructions for agents. `try_call` makes the call without writing.
+pub(crate) async fn check_written_paths(
+    cx: &ToolCx,
+    paths: &[&str],
+    try_call: impl FnOnce(&ToolCx) -> ToolCallResult + Send + 'static,
+) -> Result<CallCheck, ToolError> {
+    let Some(name) = paths.iter().find_map(|path| named_instructions(cx, path)) else {
+        return Ok(CallCheck::Accepted);
+    };
+    blocking(cx, try_call).await?;
+    let reason = format!("agents of later sessions obey what stands in `{name}`");
+    Ok(CallCheck::Asks(CallRisk::new(CallRisk::LASTING, reason)))
 }
 
 /// Returns a path with its marks of chat formats restored; `None` if none of them is inert.

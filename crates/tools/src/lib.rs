@@ -77,8 +77,8 @@ mod write_file;
 pub use execute_code::find_python;
 pub use granted_roots::GrantedRoots;
 pub use memory::{
-    ENTRY_CHARS, MEMORY_BYTES, MEMORY_TOOL, MemoryFileError, MemoryFiles, MemorySettings,
-    MemoryTopic,
+    ENTRY_CHARS, MEMORY_BYTES, MEMORY_TOOL, MemoryFileError, MemoryFiles, MemoryPrompt,
+    MemorySettings, MemoryTopic,
 };
 pub use processes::Processes;
 pub use profiles::bundled_profiles;

@@ -3,7 +3,7 @@
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
 use deputize_core::source::{Source, lasting_labels};
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
     ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
@@ -17,7 +17,7 @@ mod entry;
 mod files;
 mod topic;
 
-pub use files::MemoryFiles;
+pub use files::{MemoryFiles, MemoryPrompt};
 pub use topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 
 /// The name of the tool.
@@ -87,6 +87,10 @@ impl TypedTool for MemoryTool {
             subject: Subject::new(Some("fact".into()), "action", ArgumentRole::Action)
                 .with("text", ArgumentRole::Text),
             // Later sessions take it as true, so each call needs a yes.
+            risk: Some(CallRisk::new(
+                CallRisk::LASTING,
+                "it changes what each later session reads in its prompt",
+            )),
             ..ToolSpec::effectful(decl, Effects::Unknown)
         }
     }
@@ -98,10 +102,15 @@ impl TypedTool for MemoryTool {
         }
     }
 
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        blocking(cx, move |cx| change(&args, cx, MemoryFiles::dry_run)).await?;
+        Ok(CallCheck::Accepted)
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         blocking(cx, move |cx| {
             still_wanted(cx)?;
-            change(&args, cx)
+            change(&args, cx, MemoryFiles::clone)
         })
         .await
     }
@@ -109,9 +118,11 @@ impl TypedTool for MemoryTool {
 
 deputize_core::register_tool!("memory", MemoryTool);
 
-fn change(args: &Args, cx: &ToolCx) -> ToolCallResult {
+/// Makes a change in the files that `choose` returns of those of the session.
+fn change(args: &Args, cx: &ToolCx, choose: fn(&MemoryFiles) -> MemoryFiles) -> ToolCallResult {
     let settings = cx.agent.session.settings.get_or_insert_with(MemorySettings::default);
-    let files = settings.files.as_ref().ok_or_else(|| ToolError::refused(NO_MEMORY))?;
+    let files = settings.files.as_ref().map(choose);
+    let files = files.ok_or_else(|| ToolError::refused(NO_MEMORY))?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default).sources();
     let outside = lasting_labels(&outside);
     let given = |text: &Option<String>, name: &str| match text {
@@ -170,6 +181,34 @@ mod tests {
         let remove = json!({"action": "remove", "topic": "user", "old": "mate"});
         assert!(call(remove).await.starts_with("removed: Likes mate."));
         assert_eq!(bench.get("memory/user.md"), b"# About the person\n");
+    }
+
+    #[tokio::test]
+    async fn a_check_refuses_what_the_call_would_and_writes_nothing() {
+        let bench = ToolFixture::new();
+        let settings = &bench.cx.agent.session.settings;
+        let files = Some(MemoryFiles::new(bench.path("memory"), Secrets::default()));
+        settings.get_or_insert_with(|| MemorySettings { files });
+        let add = |text: &str| json!({"action": "add", "topic": "user", "text": text});
+        assert_eq!(bench.check(MemoryTool, &add("Likes tea.")).await, "accepted");
+        assert!(!bench.path("memory").exists());
+        bench.call(MemoryTool, add("Likes tea.")).await;
+        let before = bench.get("memory/user.md");
+        let remove = json!({"action": "remove", "topic": "user", "old": "tea"});
+        assert_eq!(bench.check(MemoryTool, &remove).await, "accepted");
+        for call in [
+            add(&"x".repeat(401)),
+            add("  "),
+            add("Likes tea."),
+            json!({"action": "add", "topic": "user"}),
+            json!({"action": "replace", "topic": "user", "old": "mate", "text": "x"}),
+            json!({"action": "remove", "topic": "work", "old": "tea"}),
+        ] {
+            let checked = bench.check(MemoryTool, &call).await;
+            assert!(checked.starts_with("refused: "), "{checked}");
+            assert_eq!(checked, bench.call(MemoryTool, call).await);
+        }
+        assert_eq!(bench.get("memory/user.md"), before);
     }
 
     #[tokio::test]

@@ -62,6 +62,11 @@ pub(crate) enum PathDenial {
     ReadOnly(String),
     #[error("not written: {path}; {guarded}")]
     Guarded { path: String, guarded: ProtectedPath },
+    #[error(
+        "not written: {path} leads to {leads_to}, which has instructions for agents: name that path \
+         itself, so that the person can be asked"
+    )]
+    HiddenInstructions { path: String, leads_to: String },
     #[error("symlink leaves the workspace: {0}")]
     Escape(String),
 }

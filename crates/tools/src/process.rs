@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use deputize_core::process::ProcessExit;
 use deputize_core::process_recorder::ProcessRecords;
-use deputize_core::tool::HarmlessCalls;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -86,15 +85,25 @@ impl TypedTool for Process {
         }
     }
 
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        if args.action != Action::List {
+            let command = named_command(&args, cx)?;
+            if args.action == Action::Write {
+                check_input(&args, cx)?;
+                if let Some(exit) = command.exit() {
+                    return Err(ended(&command, exit));
+                }
+            }
+        }
+        Ok(CallCheck::Accepted)
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
         if args.action == Action::List {
+            let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
             return Ok(ToolOutput::text(list(&terminal.background.all())));
         }
-        let Some(id) = args.id.as_deref() else {
-            return Err(ToolError::refused("id is missing: action list shows the ids"));
-        };
-        let Some(command) = terminal.background.get(id) else { return Err(unknown(id, cx)) };
+        let command = named_command(&args, cx)?;
         match args.action {
             Action::List | Action::Read => Ok(shown_progress(&command)),
             Action::Wait => wait(&command, &args, cx).await,
@@ -129,6 +138,35 @@ fn list(commands: &[Arc<BackgroundCommand>]) -> String {
         format!("{} {state}{durable}, {unread} unread: {}", command.id(), shown(text))
     };
     commands.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the command that a call names.
+fn named_command(args: &Args, cx: &ToolCx) -> Result<Arc<BackgroundCommand>, ToolError> {
+    let Some(id) = args.id.as_deref() else {
+        return Err(ToolError::refused("id is missing: action list shows the ids"));
+    };
+    let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
+    terminal.background.get(id).ok_or_else(|| unknown(id, cx))
+}
+
+/// Checks what is to be written to a command.
+fn check_input(args: &Args, cx: &ToolCx) -> Result<(), ToolError> {
+    let text = args.text.as_deref().unwrap_or_default();
+    let most = Settings::of(cx).commands.background.input_bytes;
+    if text.len() > most {
+        let found = text.len();
+        return Err(ToolError::refused(format!(
+            "the text has {found} bytes, and {most} is the most of one call: write it in parts"
+        )));
+    }
+    if text.is_empty() && !args.close {
+        return Err(ToolError::refused("nothing to write: give text, or close: true"));
+    }
+    Ok(())
+}
+
+fn ended(command: &BackgroundCommand, exit: ProcessExit) -> ToolError {
+    ToolError::refused(format!("{} has ended: {exit}", command.id()))
 }
 
 /// Returns why there is no command of this ID.
@@ -168,24 +206,14 @@ async fn wait(command: &BackgroundCommand, args: &Args, cx: &ToolCx) -> ToolCall
 
 async fn write(command: &BackgroundCommand, args: &Args, cx: &ToolCx) -> ToolCallResult {
     let id = command.id();
+    check_input(args, cx)?;
     let text = args.text.as_deref().unwrap_or_default().as_bytes();
-    let most = Settings::of(cx).commands.background.input_bytes;
-    if text.len() > most {
-        let found = text.len();
-        return Err(ToolError::refused(format!(
-            "the text has {found} bytes, and {most} is the most of one call: write it in parts"
-        )));
-    }
-    if text.is_empty() && !args.close {
-        return Err(ToolError::refused("nothing to write: give text, or close: true"));
-    }
     let mut input = command.input().await;
     let Some(open) = input.as_mut() else {
-        let why = match command.exit() {
-            Some(exit) => format!("{id} has ended: {exit}"),
-            None => format!("the input of {id} is closed"),
-        };
-        return Err(ToolError::refused(why));
+        return Err(match command.exit() {
+            Some(exit) => ended(command, exit),
+            None => ToolError::refused(format!("the input of {id} is closed")),
+        });
     };
     let mut written = 0;
     let writing = async {
@@ -279,6 +307,7 @@ mod tests {
         assert_eq!(process(&bench, close.clone()).await, "1 byte written to p1");
         let end = process(&bench, json!({"action": "wait", "id": "p1"})).await;
         assert_eq!(end, "c\n[p1 has ended after 0 seconds: exit code 3]");
+        assert_eq!(bench.check(Process, &close).await, "refused: p1 has ended: exit code 3");
         assert_eq!(process(&bench, close).await, "refused: p1 has ended: exit code 3");
         let list = process(&bench, json!({"action": "list"})).await;
         assert_eq!(list, "p1 exit code 3 after 0 seconds, 0 bytes unread: cat; exit 3");

@@ -1,13 +1,14 @@
 //! `send_message`: a message to one of the person's targets.
 
 use deputize_core::schema::Schema;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     AgentView, ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult,
     ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 mod message_error;
 mod message_file;
@@ -49,6 +50,10 @@ impl TypedTool for SendMessage {
                 .with("text", ArgumentRole::Text),
             // A delivery has a limit of its own.
             time_limit: None,
+            risk: Some(CallRisk::new(
+                CallRisk::OUTGOING,
+                "others may read the message, and it cannot be taken back",
+            )),
             ..ToolSpec::effectful(decl, Effects::Unknown)
         }
     }
@@ -75,14 +80,22 @@ impl TypedTool for SendMessage {
         Some(ToolDecl { parameters: Schema::new(&schema).ok()?, ..decl })
     }
 
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        let settings = cx.agent.session.settings.get_or_insert_with(MessageSettings::default);
+        check_network(&settings, &args, cx)?;
+        settings.check(&args.target, &args.text)?;
+        Ok(CallCheck::Accepted)
+    }
+
+    async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+        let settings = agent.session.settings.get_or_insert_with(MessageSettings::default);
+        let way = settings.targets.get(&args.target).map(MessageTarget::describe);
+        way.map(|way| ("it goes".to_owned(), Value::String(way))).into_iter().collect()
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         let settings = cx.agent.session.settings.get_or_insert_with(MessageSettings::default);
-        let network = cx.agent.authority.network();
-        if let Some(MessageTarget::Webhook(_)) = settings.targets.get(&args.target)
-            && !network
-        {
-            return Err(ToolError::refused("this agent may not use the network"));
-        }
+        check_network(&settings, &args, cx)?;
         let processes = cx.agent.session.settings.get_or_insert_with(Processes::default);
         let messenger =
             Messenger { settings: &settings, processes: &processes, cancel: &cx.cancel };
@@ -96,6 +109,15 @@ impl TypedTool for SendMessage {
 }
 
 deputize_core::register_tool!("messaging", SendMessage);
+
+/// Returns an error if the agent may not reach the target.
+fn check_network(settings: &MessageSettings, args: &Args, cx: &ToolCx) -> Result<(), ToolError> {
+    let target = settings.targets.get(&args.target);
+    if matches!(target, Some(MessageTarget::Webhook(_))) && !cx.agent.authority.network() {
+        return Err(ToolError::refused("this agent may not use the network"));
+    }
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests;

@@ -88,6 +88,13 @@ fn lines(skills: &[&Skill], chars: usize, bytes: usize) -> String {
 fn tool_error(error: SkillError) -> ToolError {
     match error {
         SkillError::Write { .. } => ToolError::failed(error),
+        // What is wrong may quote the file, and its project speaks in frames alone.
+        SkillError::Faulty { name, fault, origin: DocumentOrigin::Project } => {
+            ToolError::refused(format!(
+                "the skill `{name}` of the project cannot be used: something is wrong with its file, {}",
+                fault.path.display()
+            ))
+        }
         error => ToolError::refused(error.to_string()),
     }
 }

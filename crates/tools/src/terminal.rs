@@ -8,7 +8,7 @@ use std::time::Duration;
 use deputize_core::message::ModelText;
 use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
     AgentView, ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult,
     ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
@@ -63,6 +63,17 @@ impl Args {
     fn is_durable(&self, agent: &AgentView) -> bool {
         self.background && Settings::of_agent(agent).commands.durable.contains(&self.command)
     }
+
+    fn check(&self) -> Result<(), ToolError> {
+        if self.command.trim().is_empty() {
+            return Err(ToolError::refused("the command is empty"));
+        }
+        if !self.background && (self.pty || self.notify_on_complete) {
+            let what = if self.pty { "pty" } else { "notify_on_complete" };
+            return Err(ToolError::refused(format!("{what} needs background: true")));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -98,14 +109,13 @@ impl TypedTool for TerminalTool {
         note.into_iter().collect()
     }
 
+    async fn check(&self, args: Args, _: &ToolCx) -> Result<CallCheck, ToolError> {
+        args.check()?;
+        Ok(CallCheck::Accepted)
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        if args.command.trim().is_empty() {
-            return Err(ToolError::refused("the command is empty"));
-        }
-        if !args.background && (args.pty || args.notify_on_complete) {
-            let what = if args.pty { "pty" } else { "notify_on_complete" };
-            return Err(ToolError::refused(format!("{what} needs background: true")));
-        }
+        args.check()?;
         let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
         let mut shell = terminal.shell.lock().await;
         let running = match &mut *shell {

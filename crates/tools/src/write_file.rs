@@ -1,6 +1,6 @@
 //! `write_file`: a whole file, created or replaced.
 
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool, sanitize,
@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Settings;
-use crate::blocking::{blocking, still_wanted};
+use crate::blocking::{CallMode, blocking, still_wanted};
 use crate::diff::FileDiff;
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, may_create};
-use crate::granted_path::GrantedPath;
+use crate::granted_path::{GrantedPath, check_written_paths};
 use crate::path_error::PathError;
 use crate::shown::{count, restored_marks};
 use crate::text::{Charset, FileText};
@@ -43,14 +43,19 @@ impl TypedTool for WriteFile {
         }
     }
 
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        let path = args.path.clone();
+        check_written_paths(cx, &[&path], move |cx| write_file(&args, cx, CallMode::DryRun)).await
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        blocking(cx, move |cx| write_file(&args, cx)).await
+        blocking(cx, move |cx| write_file(&args, cx, CallMode::Real)).await
     }
 }
 
 deputize_core::register_tool!("file", WriteFile);
 
-fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
+fn write_file(args: &Args, cx: &ToolCx, mode: CallMode) -> ToolCallResult {
     let place = GrantedPath::to_write(cx, &args.path)?;
     let _guard = cx.agent.session.files.lock_path(&place.path());
     still_wanted(cx)?;
@@ -93,7 +98,10 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         output.display = Some(difference.display(place.path()));
     }
     output.notes.extend(old.as_ref().and_then(other_names));
-    FileChange { place: &place, old: old.as_ref(), new }.write(cx, output)
+    match mode {
+        CallMode::DryRun => Ok(output),
+        CallMode::Real => FileChange { place: &place, old: old.as_ref(), new }.write(cx, output),
+    }
 }
 
 fn summary(place: &GrantedPath, old: Option<&ExistingFile>, new: &str) -> String {

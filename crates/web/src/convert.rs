@@ -2,6 +2,8 @@
 
 #[cfg(feature = "html")]
 mod html;
+#[cfg(feature = "html")]
+mod nesting;
 #[cfg(feature = "pdf")]
 mod pdf;
 

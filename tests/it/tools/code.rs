@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use deputize_core::model::Reply;
@@ -247,6 +248,21 @@ async fn doctor_runs_python_and_shows_its_version() {
     require!(program("python3"));
     let lab = Lab::new();
     let doctor = lab.deputize(&["doctor", "--json"]);
+    let ended = RunningProgram::start(doctor).end().await;
+    let rows: Vec<Value> = serde_json::from_str(&ended.out).unwrap();
+    let python = rows.iter().find(|row| row["what"] == "python3").unwrap();
+    let found = python["found"].as_str().unwrap();
+    assert!(python["health"] == "ok" && found.starts_with("3."), "{python}");
+
+    // A program that stands in for Python and says something first.
+    let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
+    let bin = lab.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let stands_in = format!("#!/bin/sh\necho Loading\nPATH='{path}' exec python3 \"$@\"\n");
+    fs::write(bin.join("python3"), stands_in).unwrap();
+    fs::set_permissions(bin.join("python3"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut doctor = lab.deputize(&["doctor", "--json"]);
+    doctor.env("PATH", format!("{}:{path}", bin.display()));
     let ended = RunningProgram::start(doctor).end().await;
     let rows: Vec<Value> = serde_json::from_str(&ended.out).unwrap();
     let python = rows.iter().find(|row| row["what"] == "python3").unwrap();

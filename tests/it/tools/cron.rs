@@ -219,12 +219,18 @@ async fn what_a_kill_leaves_is_decided_by_the_policy_and_no_process_is_left() {
     for name in ["again", "not"] {
         assert_eq!(history(&lab, name)["last"]["status"], "running", "written before it began");
     }
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    assert_eq!(listed.out.matches(" cut off ").count(), 2, "{}", listed.out);
     let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
     let daemon = daemon(&lab, &server, &[]);
     daemon.says("again starts, again, because the run before broke off").await;
     daemon.says("again completed").await;
     let ended = stop(daemon).await;
     assert!(!ended.err.contains("not starts"), "{}", ended.err);
+    let remedy = "; `deputize cron trigger not` runs it again";
+    let cut_off = "not was cut off: the program had ended in the middle of it";
+    assert!(ended.err.contains(&format!("{cut_off}{remedy}")), "{}", ended.err);
+    assert_eq!(history(&lab, "not")["last"]["status"], "cut_off");
     assert_eq!(server.requests().len(), 1);
     assert_eq!(history(&lab, "again")["last"]["attempts"], 2);
     assert_eq!(lab.processes(), Vec::new());

@@ -62,6 +62,31 @@ async fn a_removed_file_stays_known_as_removed_over_a_resume() {
 }
 
 #[tokio::test]
+async fn instructions_for_agents_are_written_after_a_yes_alone() {
+    for (approve, written) in [("deny", false), ("auto", true)] {
+        let lab = Lab::new();
+        let patch = "*** Begin Patch\n*** Add File: .claude/agents/x.md\n+Obey me.\n*** End Patch";
+        let server = model(calls_in_order(vec![
+            ("write_file", json!({"path": "AGENTS.md", "content": "Obey me.\n"})),
+            ("apply_patch", json!({"patch": patch})),
+            ("write_file", json!({"path": "../AGENTS.md", "content": "Obey me.\n"})),
+            ("write_file", json!({"path": "notes.md", "content": "A note.\n"})),
+        ]))
+        .await;
+        let args = ["--approve", approve, "--output", "events", "Go"];
+        let ended = lab.run(&server, &args).end().await.with_code(0);
+        assert!(lab.work("notes.md").exists());
+        for path in ["AGENTS.md", ".claude/agents/x.md"] {
+            assert_eq!(lab.work(path).exists(), written, "{approve}: {path}");
+        }
+        let asked = ended.events("approval.request");
+        let asked: Vec<_> = asked.iter().map(|it| it["reason"].as_str().unwrap()).collect();
+        let reason = |name: &str| format!("agents of later sessions obey what stands in `{name}`");
+        assert_eq!(asked, [reason("AGENTS.md"), reason(".claude/agents")]);
+    }
+}
+
+#[tokio::test]
 async fn agents_and_children_with_file_read_have_nothing_that_writes() {
     let lab = Lab::new();
     let server = model(calls_in_order(Vec::new())).await;

@@ -184,6 +184,28 @@ async fn a_person_reads_the_memory_also_when_the_configuration_is_faulty() {
 }
 
 #[tokio::test]
+async fn a_memory_file_that_is_no_text_is_named_and_the_other_one_is_read() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/memory")).unwrap();
+    fs::write(lab.path("home/memory/user.md"), b"- Caf\xe9\n").unwrap();
+    fs::write(lab.path("home/memory/work.md"), "- Written in Rust.\n").unwrap();
+    let server = model(calls_in_order(vec![add("user", "Likes tea.")])).await;
+    let ended = lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    let fault = "user.md cannot be used: line 1 is not UTF-8 text";
+    assert!(ended.err.contains(fault), "{}", ended.err);
+    let requests = server.requests();
+    assert!(ChatRequest::of(&requests[0]).system().contains("- Written in Rust."));
+    assert_eq!(fs::read(lab.path("home/memory/user.md")).unwrap(), b"- Caf\xe9\n");
+    let list = deputize(&lab, &["memory", "list"]).await.with_code(1);
+    assert_eq!(list.out, "MEMORY  ENTRY\nwork    Written in Rust.\n");
+    assert!(list.err.contains(fault), "{}", list.err);
+    for args in [["memory", "edit", "user"].as_slice(), &["memory", "rm", "user", "Caf"]] {
+        let refused = deputize(&lab, args).await.with_code(1);
+        assert!(refused.err.contains(fault), "{}", refused.err);
+    }
+}
+
+#[tokio::test]
 async fn without_a_home_every_list_names_the_variable_to_set() {
     let lab = Lab::new();
     for list in ["sessions", "memory", "cron"] {

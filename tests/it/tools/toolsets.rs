@@ -101,7 +101,11 @@ async fn mistakes_in_toolsets_are_named_with_the_nearest_name() {
             json!({"file": {"tools": ["read_file"]}}),
             "`composite_toolsets.file`: the program has a toolset of this name",
         ),
-        (json!({"A b": {}}), "`composite_toolsets.A b`: "),
+        (json!({"A b": {"includes": ["file"]}}), "`composite_toolsets.A b`: "),
+        (
+            json!({"a": {"includes": []}}),
+            "`composite_toolsets.a` has no tools: name tools in `tools`, or toolsets in `includes`",
+        ),
         (json!({"a": {"include": []}}), "unknown key `include` in `composite_toolsets.a`"),
     ] {
         let lab = Lab::new();

@@ -131,10 +131,7 @@ fn words(question: &Question) -> String {
         [] => String::new(),
         lines => format!("\nwith\n{}", fenced(&lines.join("\n"))),
     };
-    format!(
-        "{command}{arguments}\nin `{cwd}`\n\n{}: {reason}. No sandbox holds it: it would run with all your rights.",
-        question.class,
-    )
+    format!("{command}{arguments}\nin `{cwd}`\n\n{}: {reason}.", question.class,)
 }
 
 fn answer_of(outcome: &RequestPermissionOutcome) -> ApprovalAnswer {
@@ -201,7 +198,7 @@ mod tests {
         ````
         in `/w\nin /safe`
 
-        dangerous: nothing bounds it. No sandbox holds it: it would run with all your rights.
+        dangerous: nothing bounds it.
         "#);
     }
 }

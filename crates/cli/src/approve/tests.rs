@@ -207,7 +207,6 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
     with timeout_seconds: 300
     in /repo/a\nb
     dangerous: each command is asked for.
-    No sandbox holds it: it would run with all your rights.
     "#);
 }
 
@@ -233,7 +232,6 @@ fn a_long_command_names_its_file_in_lines_that_are_not_of_the_command() {
         "Read that file before you answer.",
         "in /repo/project",
         "dangerous: each command is asked for.",
-        "No sandbox holds it: it would run with all your rights.",
     ];
     assert_eq!(unmarked, expected);
     assert!(text.contains("  | one\n") && text.contains("  | last\n"), "{text}");

@@ -250,7 +250,7 @@ impl<'a> JobTable<'a> {
             .jobs
             .into_iter()
             .map(|job| {
-                let history = self.store.history(&job.name).map_err(warn).ok();
+                let history = self.store.present_history(&job.name).map_err(warn).ok();
                 (job, history)
             })
             .collect();
@@ -282,7 +282,7 @@ impl<'a> JobTable<'a> {
 
     fn show(&self, name: &JobName, as_json: bool) -> Result<(), CliError> {
         let job = self.store.get(name).map_err(store_error)?;
-        let history = self.store.history(name).map_err(store_error)?;
+        let history = self.store.present_history(name).map_err(store_error)?;
         if as_json {
             return print(&format!("{:#}\n", self.json(&job, Some(&history))));
         }

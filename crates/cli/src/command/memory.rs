@@ -61,10 +61,23 @@ fn topic_of(name: &str) -> Result<MemoryTopic, CliError> {
 
 fn list(files: &MemoryFiles, as_json: bool) -> Result<(), CliError> {
     let mut rows = Vec::new();
+    let mut fault = None;
     for topic in MemoryTopic::ALL {
-        let entries = files.entries(topic).map_err(memory_error)?;
-        rows.extend(entries.into_iter().map(|entry| (topic.as_str(), entry)));
+        match files.entries(topic).map_err(memory_error) {
+            Ok(entries) => rows.extend(entries.into_iter().map(|entry| (topic.as_str(), entry))),
+            Err(error) => {
+                // The last one is told at the end.
+                let before = fault.replace(error);
+                before.iter().for_each(|error| tell(&format!("warning: {}", error.chain())));
+            }
+        }
     }
+    let nothing = if fault.is_some() { "nothing else is kept" } else { "nothing is kept" };
+    print_entries(rows, as_json, nothing)?;
+    fault.map_or(Ok(()), Err)
+}
+
+fn print_entries(rows: Vec<(&str, String)>, as_json: bool, nothing: &str) -> Result<(), CliError> {
     if as_json {
         let row = |(topic, entry): &(&str, String)| json!({"topic": topic, "entry": entry});
         let rows: Vec<Value> = rows.iter().map(row).collect();
@@ -72,7 +85,7 @@ fn list(files: &MemoryFiles, as_json: bool) -> Result<(), CliError> {
     }
     let row = |(topic, entry): (&str, String)| [topic.to_owned(), for_terminal(&entry)];
     let rows = rows.into_iter().map(row).collect();
-    print_list(["MEMORY", "ENTRY"], rows, &["ENTRY"], "nothing is kept")
+    print_list(["MEMORY", "ENTRY"], rows, &["ENTRY"], nothing)
 }
 
 fn edit(files: &MemoryFiles, around: &ProcessEnv, topic: MemoryTopic) -> Result<(), CliError> {

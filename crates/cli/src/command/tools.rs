@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
 use crate::command::print_list;
-use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, load_config, turned_off};
+use crate::compose::{
+    AssembledProgram, AssemblyInput, LinkedTools, load_config, turned_off, why_off,
+};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -69,7 +71,9 @@ pub(crate) fn toolsets(
     let catalog = &composition.assembly.tools.catalog;
     let mut names = catalog.toolsets();
     names.extend(catalog.composites().cloned());
+    // Only whole toolsets are off here.
     let off = turned_off(links, &composition.config);
+    let off = off.filtered(|entry| !names.contains(&entry.toolset));
     names.extend(off.toolsets());
     let sets: Vec<(String, Vec<String>)> = names
         .into_iter()
@@ -163,6 +167,9 @@ impl ListedProgram {
         let is_off = self.off.get(entry.name().as_str()).is_some();
         if !is_off && !tools.toolsets.iter().any(|given| tools.catalog.includes(given, entry)) {
             return Some(format!("not enabled ({} {set})", format_command("tools enable")));
+        }
+        if is_off && let Some(why) = why_off(&self.composition.config, entry) {
+            return Some(why);
         }
         match entry.tool.availability(&self.composition.tool_settings()) {
             Availability::Yes => None,

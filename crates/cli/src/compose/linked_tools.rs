@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use deputize_agent::add_delegation_tools;
 use deputize_core::{Catalog, CatalogEntry, CatalogError, Clock, ToolCrate};
-use deputize_delegate::{DelegationConfig, DelegationOptions};
+use deputize_delegate::{DelegationConfig, DelegationOptions, ToolFlavor};
 use deputize_runtime::SystemClock;
 use tokio::runtime::Runtime;
 
@@ -77,14 +77,29 @@ pub(super) fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     Ok(catalog.filtered(|entry| !is_off(from.config, entry)))
 }
 
-/// Returns the other tools of the linked crates, which are only listed.
+/// Returns the other tools of the program, which are only listed.
 pub(crate) fn turned_off(links: &LinkedTools, config: &Config) -> Catalog {
-    if cfg!(not(feature = "browser")) {
-        return Catalog::default();
-    }
-    links.catalog().unwrap_or_default().filtered(|entry| is_off(config, entry))
+    linked_catalog(links).filtered(|entry| is_off(config, entry) || is_background(config, entry))
+}
+
+/// Returns why one of these tools is off, if it does not say so itself.
+pub(crate) fn why_off(config: &Config, entry: &CatalogEntry) -> Option<String> {
+    is_background(config, entry).then(|| {
+        let needed = match config.delegation.options.background {
+            true => "`delegation.tool_name` to be `delegate_task`",
+            false => "`delegation.background`",
+        };
+        format!("it controls background children, which need {needed}")
+    })
 }
 
 fn is_off(config: &Config, entry: &CatalogEntry) -> bool {
     !config.browser.enabled && entry.toolset.as_str() == BROWSER_TOOLSET
+}
+
+/// Returns whether a tool is for background children, and there are none.
+fn is_background(config: &Config, entry: &CatalogEntry) -> bool {
+    let set = &config.delegation.options;
+    let has_background = set.background && set.tool_name == ToolFlavor::DelegateTask;
+    !has_background && entry.toolset == deputize_delegate::TOOLSET && !entry.tool.spec().spawns
 }

@@ -128,11 +128,9 @@ impl PromptEnvironment {
         let mut prompt = self.prompt.with_guidance(&catalog, &settings, is_chosen);
         if catalog.iter().any(has_memory) {
             let files = memory_files(from.environment, Secrets::default());
-            match files.map(|files| files.prompt_text()).transpose() {
-                Ok(Some(text)) => prompt.memory = text,
-                Ok(None) => {}
-                Err(error) => warnings.push(describe_error(&error)),
-            }
+            let memory = files.map(|files| files.prompt_text()).unwrap_or_default();
+            warnings.extend(memory.faults.iter().map(|fault| describe_error(fault)));
+            prompt.memory = memory.text;
         }
         let may_delegate = |name: &String| {
             let known = ToolsetName::new(name.as_str()).is_ok_and(|set| own_sets.contains(&set));

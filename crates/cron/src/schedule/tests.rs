@@ -64,6 +64,17 @@ fn a_clock_change_skips_no_day_and_repeats_none() {
         times("at 2026-10-25T02:30 Europe/Berlin", "2026-10-23T12:00:00Z", 1),
         ["10-25 02:30+02:00"]
     );
+    // So it is with the zone in brackets. An offset says which time is meant.
+    for (at, utc) in [
+        ("2026-03-29T02:30[Europe/Berlin]", "03-29 01:00+00:00"),
+        ("2026-03-29T01:30[Europe/Berlin]", "03-29 00:30+00:00"),
+        ("2026-03-29[Europe/Berlin]", "03-28 23:00+00:00"),
+        ("2026-10-25T02:30[Europe/Berlin]", "10-25 00:30+00:00"),
+        ("2026-10-25T02:30+01:00[Europe/Berlin]", "10-25 01:30+00:00"),
+        ("2026-03-29T02:30[+01:00]", "03-29 01:30+00:00"),
+    ] {
+        assert_eq!(times(&format!("at {at}"), "2026-03-27T12:00:00Z", 1), [utc], "{at}");
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::*;
+use crate::due::timestamp;
+use crate::due_jobs::start;
 use crate::job::MissedPolicy;
 
 /// A clock that goes as Tokio's paused time does.
@@ -102,6 +104,9 @@ impl SchedulerFixture {
                 JobEvent::Ended(name, outcome) => format!("{name} {}", outcome.status.as_str()),
                 JobEvent::Missed(name) => format!("{name} missed"),
                 JobEvent::StillRunning(name) => format!("{name} still runs"),
+                JobEvent::CutOff { name, begins_again } => {
+                    format!("{name} cut off: {begins_again}")
+                }
                 JobEvent::Fault(error) => format!("fault: {error}"),
             };
             told.lock().push(text);
@@ -144,6 +149,12 @@ async fn each_day_of_a_clock_change_has_one_run() {
         assert_eq!(runs, times.map(|time| format!("night {time}")));
         assert_eq!(fixture.history("night").runs, 3);
     }
+    // A single time in the gap runs when the clock has changed, however its zone is written.
+    let fixture = SchedulerFixture::at("2026-03-27T22:00:00Z");
+    fixture.add("behind", "at 2026-03-29T02:30 Europe/Berlin", |job| job);
+    fixture.add("in-brackets", "at 2026-03-29T02:30[Europe/Berlin]", |job| job);
+    let (runs, _) = fixture.serve(hours(70), Duration::from_secs(5)).await;
+    assert_eq!(runs, ["behind 03-29 01:00", "in-brackets 03-29 01:00"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,20 +224,82 @@ async fn a_job_whose_history_is_damaged_is_held_until_the_file_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_on_record_without_an_end_is_decided_by_the_policy() {
+async fn a_run_that_was_cut_off_begins_again_only_if_its_job_says_so() {
     let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
-    for (name, missed) in [("again", MissedPolicy::Once), ("not", MissedPolicy::Skip)] {
-        fixture.add(name, "every 5h", |job| Job { missed: Some(missed), ..job });
+    for (name, schedule, missed) in [
+        ("again", "every 5h", Some(MissedPolicy::Once)),
+        ("not", "every 5h", Some(MissedPolicy::Skip)),
+        ("single", "at 2026-11-27T10:00:00Z", None),
+    ] {
+        fixture.add(name, schedule, |job| Job { missed, ..job });
         // As a program that was killed leaves it.
         let now = fixture.clock.now_ms();
         let name = fixture.name(name);
         fixture.store.record(&name, |history| start(history, RunCause::OnTime, now)).unwrap();
+        let shown = fixture.store.present_history(&name).unwrap().last.unwrap();
+        assert_eq!(shown.status, RunStatus::CutOff, "no program runs it");
     }
     let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
     assert_eq!(runs, ["again 11-27 10:00"]);
-    assert_eq!(told, ["again started: BrokenOff", "again completed"]);
+    let expected = [
+        "again cut off: true",
+        "not cut off: false",
+        "single cut off: false",
+        "again started: BrokenOff",
+        "again completed",
+    ];
+    assert_eq!(told, expected);
     assert_eq!(fixture.history("again").last.unwrap().attempts, 2);
-    assert_eq!(fixture.history("not").last.unwrap().status, RunStatus::Running);
+    for name in ["not", "single"] {
+        let last = fixture.history(name).last.unwrap();
+        assert_eq!(last.status, RunStatus::CutOff);
+        assert_eq!(last.note.unwrap(), "the program ended in the middle of it");
+    }
+    // It is told once, and a person can have it run.
+    fixture.store.request_run(&fixture.name("single")).unwrap();
+    let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["single 11-27 10:01"]);
+    assert_eq!(told, ["single started: Requested", "single completed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_only_waited_when_the_program_ended_is_made_up_for() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    for name in ["first", "second"] {
+        fixture.add(name, "at 2026-11-27T10:01:00Z", |job| job);
+    }
+    let (runs, _) = fixture.serve(Duration::from_secs(120), hours(1)).await;
+    assert_eq!(runs, ["first 11-27 10:01"]);
+    let (runs, _) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["second 11-27 10:02"]);
+}
+
+/// On one thread, a lock that is waited for must not stop what else goes on there.
+#[tokio::test]
+async fn the_store_is_not_waited_for_on_an_asynchronous_thread() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    fixture.add("soon", "every 9h", |job| job);
+    fixture.store.request_run(&fixture.name("soon")).unwrap();
+    let runner =
+        SleepingRunner { clock: &fixture.clock, takes: Duration::ZERO, runs: Mutex::default() };
+    let cancel = Cancel::new();
+    let faults = Mutex::new(Vec::new());
+    let watch = |event: JobEvent<'_>| match event {
+        JobEvent::Ended(..) => cancel.cancel(CancelReason::Interrupted),
+        JobEvent::Fault(error) => {
+            faults.lock().push(error.to_string());
+            cancel.cancel(CancelReason::Interrupted);
+        }
+        _ => {}
+    };
+    let scheduler =
+        Scheduler { watch: &watch, ..Scheduler::new(&fixture.store, &*fixture.clock, &runner) };
+    let held = std::fs::File::open(fixture.dir.path().join("cron/.lock")).unwrap();
+    held.lock().unwrap();
+    let release = async { held.unlock().unwrap() };
+    let (served, ()) = tokio::join!(scheduler.serve(&cancel), release);
+    served.unwrap();
+    assert_eq!((faults.into_inner(), runner.runs.lock().len()), (Vec::<String>::new(), 1));
 }
 
 #[tokio::test(start_paused = true)]

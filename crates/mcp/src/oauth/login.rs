@@ -14,7 +14,7 @@ use url::Url;
 
 use super::error::OAuthError;
 use super::http::{OAuthHttp, without_query};
-use super::redirect_answer::RedirectAnswer;
+use super::redirect_answer::ExpectedRedirect;
 use super::stored_token::StoredToken;
 use super::token_answer::TokenAnswer;
 
@@ -46,8 +46,7 @@ pub struct Login {
     manager: AuthorizationManager,
     http: Arc<OAuthHttp>,
     address: Url,
-    redirect: Url,
-    state: String,
+    expected: ExpectedRedirect,
     /// What becomes of it, but for what the authorization server has yet to send.
     token: StoredToken,
 }
@@ -117,8 +116,8 @@ impl Login {
             refresh_at: None,
             scopes,
         };
-        let (redirect, state) = (redirect.clone(), parameter("state"));
-        Ok(Self { manager, http, address, redirect, state, token })
+        let expected = ExpectedRedirect { url: redirect.clone(), state: parameter("state") };
+        Ok(Self { manager, http, address, expected, token })
     }
 
     /// Returns the address at which the person signs in.
@@ -127,12 +126,17 @@ impl Login {
         &self.address
     }
 
+    /// Returns what the redirect must have.
+    pub(super) const fn expected(&self) -> &ExpectedRedirect {
+        &self.expected
+    }
+
     /// Checks that a redirect is the answer to this sign-in, whatever it says.
     ///
     /// # Errors
     /// If it goes elsewhere, or is the answer to another sign-in.
     pub fn check(&self, redirected: &Url) -> Result<(), OAuthError> {
-        match RedirectAnswer::read(redirected, &self.redirect, &self.state) {
+        match self.expected.read(redirected) {
             Err(error @ OAuthError::Redirect(_)) => Err(error),
             _ => Ok(()),
         }
@@ -155,11 +159,13 @@ impl Login {
         redirected: &Url,
         clock: &dyn Clock,
     ) -> Result<StoredToken, OAuthError> {
-        let answer = RedirectAnswer::read(redirected, &self.redirect, &self.state)?;
+        let answer = self.expected.read(redirected)?;
         let begun = clock.now_ms() / 1000;
         let (code, issuer) = (answer.code.as_str(), answer.issuer.as_deref());
-        let exchanged =
-            self.manager.exchange_code_for_token_with_issuer(code, &self.state, issuer).await;
+        let exchanged = self
+            .manager
+            .exchange_code_for_token_with_issuer(code, &self.expected.state, issuer)
+            .await;
         let token = exchanged
             .map_err(|error| failure(&self.http, "the exchange of the code for a token", &error))?;
         let token = serde_json::to_vec(&token).unwrap_or_default();

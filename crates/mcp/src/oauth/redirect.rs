@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use url::Url;
 
-use super::login::OAuthClient;
-use super::redirect_answer::refusal;
+use super::login::{Login, OAuthClient};
+use super::redirect_answer::ExpectedRedirect;
 
 /// The most connections at once: browsers open some that they do not use.
 const CONNECTIONS: usize = 32;
@@ -67,9 +67,10 @@ impl RedirectListener {
         &self.url
     }
 
-    /// Waits for the redirect, answers it, and returns its address. Any other request is answered
-    /// with 404.
-    pub async fn redirected(&self) -> Url {
+    /// Waits for the redirect of a sign-in, answers it, and returns its address. The page in the browser
+    /// says whether it is the answer to this sign-in. Any other request is answered with 404.
+    pub async fn redirected(&self, login: &Login) -> Url {
+        let expected = Arc::new(login.expected().clone());
         let (sender, mut redirected) = mpsc::channel(1);
         let mut connections = JoinSet::new();
         let url = loop {
@@ -79,8 +80,7 @@ impl RedirectListener {
                 Some(_) = connections.join_next() => {}
                 accepted = self.listener.accept(), if !full => match accepted {
                     Ok((stream, _)) => {
-                        let (url, sender) = (Arc::new(self.url.clone()), sender.clone());
-                        connections.spawn(serve(stream, url, sender));
+                        connections.spawn(serve(stream, Arc::clone(&expected), sender.clone()));
                     }
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
@@ -93,13 +93,15 @@ impl RedirectListener {
 }
 
 /// Serves one connection, and passes a redirect on.
-async fn serve(stream: TcpStream, expected: Arc<Url>, sender: mpsc::Sender<Url>) {
+async fn serve(stream: TcpStream, expected: Arc<ExpectedRedirect>, sender: mpsc::Sender<Url>) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let url = redirect_of(&request, &expected);
+        let url = redirect_of(&request, &expected.url);
+        let page = url.as_ref().map(|url| page(&expected, url));
         let sender = sender.clone();
         async move {
-            let Some(url) = url else { return Ok(response(StatusCode::NOT_FOUND, "\n".into())) };
-            let page = page(&url);
+            let (Some(url), Some(page)) = (url, page) else {
+                return Ok(response(StatusCode::NOT_FOUND, "\n".into()));
+            };
             // Only the first one counts.
             let _is_first = sender.try_send(url);
             Ok::<_, Infallible>(response(StatusCode::OK, page))
@@ -122,10 +124,10 @@ fn redirect_of(request: &Request<Incoming>, expected: &Url) -> Option<Url> {
 }
 
 /// Returns what the person reads in the browser.
-fn page(redirected: &Url) -> String {
-    match refusal(redirected) {
-        None => "The sign-in was received. You can close this page and go back.\n".to_owned(),
-        Some(why) => format!(
+fn page(expected: &ExpectedRedirect, redirected: &Url) -> String {
+    match expected.read(redirected) {
+        Ok(_) => "The sign-in was received. You can close this page and go back.\n".to_owned(),
+        Err(why) => format!(
             "The sign-in failed: {why}\nYou can close this page. Go back to the terminal to try \
              again.\n"
         ),

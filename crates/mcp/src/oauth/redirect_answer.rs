@@ -11,6 +11,20 @@ pub(crate) struct RedirectAnswer {
     pub(crate) issuer: Option<String>,
 }
 
+/// What the redirect of a sign-in must have.
+#[derive(Debug, Clone)]
+pub(crate) struct ExpectedRedirect {
+    pub(crate) url: Url,
+    pub(crate) state: String,
+}
+
+impl ExpectedRedirect {
+    /// Reads a redirect; see [`RedirectAnswer::read`].
+    pub(crate) fn read(&self, redirected: &Url) -> Result<RedirectAnswer, OAuthError> {
+        RedirectAnswer::read(redirected, &self.url, &self.state)
+    }
+}
+
 impl RedirectAnswer {
     /// Reads a redirect that must go where it was to go, with the state of this sign-in.
     ///
@@ -45,7 +59,7 @@ impl RedirectAnswer {
 }
 
 /// Returns why a redirect says that nobody was signed in; `None` if it says no such thing.
-pub(super) fn refusal(redirected: &Url) -> Option<String> {
+fn refusal(redirected: &Url) -> Option<String> {
     let value = |name: &str| {
         let found = redirected.query_pairs().find(|(key, _)| key == name);
         found.map(|(_, value)| for_terminal_line(&value, 200))

@@ -63,6 +63,16 @@ impl FinishedCall {
         }
     }
 
+    /// The result of a call on which the tool panicked.
+    pub(super) fn crashed(call: &ToolCall) -> Self {
+        let text = "the tool crashed on this call; its other calls still work. Try other arguments \
+                    or another way.";
+        Self {
+            error: Some(format!("tool {} panicked", call.name)),
+            ..Self::own(CallStatus::Error, text)
+        }
+    }
+
     /// Adds lines to what the model gets.
     pub(super) fn add(&mut self, lines: Option<String>) {
         if let Some(lines) = lines {

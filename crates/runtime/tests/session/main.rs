@@ -10,6 +10,7 @@ mod background;
 mod budget_edge;
 mod budget_simulation;
 mod budgets;
+mod call_checks;
 mod calls;
 mod child_ends;
 mod compaction;

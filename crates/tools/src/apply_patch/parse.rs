@@ -12,6 +12,17 @@ pub(super) struct FilePatch {
     pub(super) change: PatchAction,
 }
 
+impl FilePatch {
+    /// Returns the path of the file, and the one that it is renamed to.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let new_path = match &self.change {
+            PatchAction::Update { new_path, .. } => new_path.as_deref(),
+            PatchAction::Create { .. } | PatchAction::Remove { .. } => None,
+        };
+        [&*self.path].into_iter().chain(new_path)
+    }
+}
+
 /// What a patch does with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PatchAction {

@@ -7,8 +7,10 @@ use deputize_core::authority::Grant;
 use serde_json::json;
 
 use super::{Access, GrantedPath};
+use crate::apply_patch::ApplyPatch;
 use crate::edit_file::EditFile;
 use crate::fixture::ToolFixture;
+use crate::read_file::ReadFile;
 use crate::write_file::WriteFile;
 
 /// A workspace with a repository and a folder of this program, and links to both.
@@ -73,6 +75,91 @@ async fn neither_written_nor_edited_by_any_way_nor_by_any_agent() {
         assert_eq!(bench.get(path), content.as_bytes(), "{path}");
     }
     assert!(!bench.path("new").exists() && !bench.path("own/mcp").exists());
+}
+
+#[tokio::test]
+async fn instructions_for_agents_are_written_only_after_a_question() {
+    let bench = ToolFixture::new();
+    bench.put("d/f", "old").put("d/AGENTS.md", "old").put(".claude/agents/a.md", "old");
+    bench.put("notes.md", "old").link("AGENTS.md", "d/CLAUDE.md").link("d/AGENTS.md", "hidden.md");
+    for path in ["d/AGENTS.md", "d/CLAUDE.md", ".claude/agents/a.md", "notes.md", "hidden.md"] {
+        bench.call(ReadFile, json!({"path": path})).await;
+    }
+    let rename = "*** Begin Patch\n*** Update File: notes.md\n*** Move to: .deputize/agents/x.md\n\
+                  @@\n-old\n+new\n*** End Patch";
+    let remove = "*** Begin Patch\n*** Delete File: d/AGENTS.md\n*** End Patch";
+    let mut seen = String::new();
+    for path in
+        ["AGENTS.md", "sub/claude.md", ".claude/settings.json", "d/../.cursorrules", "d/AGENTS.md"]
+    {
+        let write = json!({"path": path, "content": "new"});
+        seen += &format!("{path}: {}\n", bench.check(WriteFile, &write).await);
+    }
+    for path in ["d/CLAUDE.md", ".claude/agents/a.md"] {
+        let edit = json!({"path": path, "old": "old", "new": "new"});
+        seen += &format!("{path}: {}\n", bench.check(EditFile, &edit).await);
+    }
+    for patch in [rename, remove] {
+        seen += &format!("patch: {}\n", bench.check(ApplyPatch, &json!({"patch": patch})).await);
+    }
+    insta::assert_snapshot!(seen, @r"
+    AGENTS.md: asks: lasting: agents of later sessions obey what stands in `AGENTS.md`
+    sub/claude.md: asks: lasting: agents of later sessions obey what stands in `CLAUDE.md`
+    .claude/settings.json: asks: lasting: agents of later sessions obey what stands in `.claude/settings.json`
+    d/../.cursorrules: asks: lasting: agents of later sessions obey what stands in `.cursorrules`
+    d/AGENTS.md: asks: lasting: agents of later sessions obey what stands in `AGENTS.md`
+    d/CLAUDE.md: asks: lasting: agents of later sessions obey what stands in `CLAUDE.md`
+    .claude/agents/a.md: asks: lasting: agents of later sessions obey what stands in `.claude/agents`
+    patch: asks: lasting: agents of later sessions obey what stands in `.deputize/agents`
+    patch: asks: lasting: agents of later sessions obey what stands in `AGENTS.md`
+    ");
+    assert!(!bench.path("AGENTS.md").exists() && bench.path("notes.md").exists());
+    assert_eq!(bench.get("d/AGENTS.md"), b"old");
+    for path in ["notes.md", "docs/my-agents.md", "agents/md", ".claude/worktrees/a/f"] {
+        let write = json!({"path": path, "content": "new"});
+        assert_eq!(bench.check(WriteFile, &write).await, "accepted", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_instructions_that_are_not_written() {
+    let bench = ToolFixture::new();
+    bench.put("AGENTS.md", "old").put("CLAUDE.md", "old").put(".git/AGENTS.md", "old");
+    bench.link("AGENTS.md", "hidden.md");
+    bench.call(ReadFile, json!({"path": "CLAUDE.md"})).await;
+    bench.call(ReadFile, json!({"path": "hidden.md"})).await;
+    let refused = async |text: String| {
+        assert!(text.starts_with("refused: ") || text.starts_with("denied: "), "{text}");
+        text
+    };
+    let mut seen = String::new();
+    for path in ["../AGENTS.md", ".git/AGENTS.md", "AGENTS.md/x"] {
+        let write = json!({"path": path, "content": "new"});
+        seen += &(refused(bench.check(WriteFile, &write).await).await + "\n");
+    }
+    for (path, old) in [("CLAUDE.md", "none"), ("GEMINI.md", "old")] {
+        let edit = json!({"path": path, "old": old, "new": "new"});
+        seen += &(refused(bench.check(EditFile, &edit).await).await + "\n");
+    }
+    // Nobody was asked about what a link hides, so the call itself refuses it.
+    let write = json!({"path": "hidden.md", "content": "new"});
+    assert_eq!(bench.check(WriteFile, &write).await, "accepted");
+    seen += &(refused(bench.call(WriteFile, write).await).await + "\n");
+    let edit = json!({"path": "hidden.md", "old": "old", "new": "new"});
+    seen += &(refused(bench.call(EditFile, edit).await).await + "\n");
+    let patch = "--- a/hidden.md\n+++ b/hidden.md\n@@ -1 +1 @@\n-old\n+new\n";
+    seen += &(refused(bench.call(ApplyPatch, json!({"patch": patch})).await).await + "\n");
+    insta::assert_snapshot!(seen, @r"
+    refused: outside the workspace: ../AGENTS.md
+    denied: not written: .git/AGENTS.md; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
+    refused: cannot find AGENTS.md/x: Not a directory (os error 20)
+    refused: old does not occur in CLAUDE.md; nothing was changed
+    refused: not found: GEMINI.md
+    refused: not written: hidden.md leads to AGENTS.md, which has instructions for agents: name that path itself, so that the person can be asked
+    refused: not written: hidden.md leads to AGENTS.md, which has instructions for agents: name that path itself, so that the person can be asked
+    refused: not written: hidden.md leads to AGENTS.md, which has instructions for agents: name that path itself, so that the person can be asked
+    ");
+    assert_eq!(bench.get("AGENTS.md"), b"old");
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use deputize_core::memory::{Memory, MemoryError};
 use deputize_core::sanitize::{Secrets, clean};
-use deputize_core::{AgentId, BoxFuture, Outcome};
-use deputize_documents::read_text;
+use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
+use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
 
 use super::entry::{BULLET, TextEntry, marked, parse, text_of, unmarked};
@@ -40,6 +40,17 @@ const LOCK_LIMIT: Duration = Duration::from_secs(20);
 pub struct MemoryFiles {
     folder: PathBuf,
     secrets: Secrets,
+    /// Whether changes are only tried.
+    dry_run: bool,
+}
+
+/// What the files say in a prompt.
+#[derive(Debug, Default)]
+pub struct MemoryPrompt {
+    /// Their entries; `None` if there are none.
+    pub text: Option<String>,
+    /// Files that are there and cannot be read.
+    pub faults: Vec<MemoryFileError>,
 }
 
 impl MemoryFiles {
@@ -47,7 +58,12 @@ impl MemoryFiles {
     /// refused.
     #[must_use]
     pub const fn new(folder: PathBuf, secrets: Secrets) -> Self {
-        Self { folder, secrets }
+        Self { folder, secrets, dry_run: false }
+    }
+
+    /// Returns the same for trying changes: nothing is written.
+    pub(super) fn dry_run(&self) -> Self {
+        Self { dry_run: true, ..self.clone() }
     }
 
     /// Returns the same, with more values that no entry may have in it.
@@ -80,15 +96,20 @@ impl MemoryFiles {
         Ok(text_of(topic, &self.entries(topic)?))
     }
 
-    /// Returns the text of both files for a prompt; `None` if there are no entries. Of a file that is
-    /// too long the first entries are shown, and the rest is counted.
-    ///
-    /// # Errors
-    /// If a file is there and cannot be read.
-    pub fn prompt_text(&self) -> Result<Option<String>, MemoryFileError> {
+    /// Returns the text of both files for a prompt. Of a file that is too long the first entries are
+    /// shown, and the rest is counted. One that cannot be read hides nothing of the other.
+    #[must_use]
+    pub fn prompt_text(&self) -> MemoryPrompt {
         let mut texts = Vec::new();
+        let mut faults = Vec::new();
         for topic in MemoryTopic::ALL {
-            let mut entries = self.entries(topic)?;
+            let mut entries = match self.entries(topic) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    faults.push(error);
+                    continue;
+                }
+            };
             let all = entries.len();
             while text_of(topic, &entries).len() > MEMORY_BYTES && entries.pop().is_some() {}
             let more = all - entries.len();
@@ -100,7 +121,7 @@ impl MemoryFiles {
                 texts.push(format!("[{more} more {are} left out here]\n"));
             }
         }
-        Ok((!texts.is_empty()).then(|| texts.join("\n")))
+        MemoryPrompt { text: (!texts.is_empty()).then(|| texts.join("\n")), faults }
     }
 
     /// Adds an entry, with a mark that names the sources from outside, if there are any.
@@ -219,13 +240,16 @@ impl MemoryFiles {
     ) -> Result<(), MemoryFileError> {
         let path = self.path(topic);
         let failed = |source| MemoryFileError::Io { path: path.clone(), source };
-        let _lock = self.lock().map_err(failed)?;
+        let _lock = (!self.dry_run).then(|| self.lock().map_err(failed)).transpose()?;
         let mut entries = read(topic, &path).map_err(failed)?;
         let before = entries.len();
         change(&mut entries)?;
         let text = text_of(topic, &entries);
         if text.len() > MEMORY_BYTES && entries.len() >= before {
             return Err(MemoryFileError::Full { topic: topic.as_str(), bytes: text.len() });
+        }
+        if self.dry_run {
+            return Ok(());
         }
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
@@ -253,7 +277,11 @@ impl Memory for MemoryFiles {
     }
 
     fn snapshot(&self) -> Option<String> {
-        self.prompt_text().ok().flatten()
+        let MemoryPrompt { text, faults } = self.prompt_text();
+        for fault in faults {
+            tracing::warn!(error = %describe_error(&fault), "a memory file is left out");
+        }
+        text
     }
 }
 
@@ -285,7 +313,7 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
 }
 
 fn read(topic: MemoryTopic, path: &Path) -> io::Result<Vec<String>> {
-    let text = read_text(path, READ_BYTES, None)?;
+    let text = read_exact_text(path, READ_BYTES)?;
     let entries = text.map(|text| parse(topic, &text)).unwrap_or_default();
     Ok(entries.into_iter().map(|entry| entry.text).collect())
 }

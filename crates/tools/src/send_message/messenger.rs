@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use deputize_core::Cancel;
-use deputize_core::sanitize::{Secrets, for_terminal, for_terminal_line};
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_process::{
     Command, CommandOutcome, Exit, Owner, Stdin, base_env, drop_hooks, resolve_program,
 };
@@ -13,10 +13,9 @@ use deputize_process::{
 use super::message_error::MessageError;
 use super::message_file;
 use super::notification::NotificationTerminal;
-use super::settings::{MESSAGE_BYTES, MessageSettings};
+use super::settings::MessageSettings;
 use super::target::MessageTarget;
 use crate::processes::Processes;
-use crate::shown::shown;
 
 /// The program that shows notifications where no terminal does.
 const NOTIFY_SEND: &str = "notify-send";
@@ -45,11 +44,7 @@ impl Messenger<'_> {
     /// # Errors
     /// If it was not delivered, or it is not known whether it was.
     pub async fn send(&self, target: &str, text: &str) -> Result<String, MessageError> {
-        let Some(to) = self.settings.targets.get(target) else {
-            let known = self.settings.names();
-            return Err(MessageError::Unknown { name: shown(target), known });
-        };
-        self.check(text)?;
+        let to = self.settings.check(target, text)?;
         if self.cancel.is_cancelled() {
             return Err(MessageError::not_sent(target, "cancelled"));
         }
@@ -106,27 +101,6 @@ impl Messenger<'_> {
                 found.map(|path| path.display().to_string())
             }
         }
-    }
-
-    fn check(&self, text: &str) -> Result<(), MessageError> {
-        if text.trim().is_empty() {
-            return Err(MessageError::Text("the message is empty".to_owned()));
-        }
-        let bytes = text.len();
-        if bytes > MESSAGE_BYTES {
-            return Err(MessageError::Text(format!(
-                "the message has {bytes} bytes, and {MESSAGE_BYTES} is the most: shorten it"
-            )));
-        }
-        // What a model writes comes with masks in place of the values.
-        let scrubbed = self.settings.secrets.scrub(text);
-        if let Some((_, rest)) = scrubbed.split_once(Secrets::MASK) {
-            let name = rest.split(']').next().unwrap_or_default();
-            return Err(MessageError::Text(format!(
-                "the message has {name} in it, a secret that is not sent anywhere"
-            )));
-        }
-        Ok(())
     }
 
     #[cfg(feature = "web")]

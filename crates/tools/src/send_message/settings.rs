@@ -11,7 +11,9 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::setting_names::SettingNames;
 use deputize_core::{Clock, Resource};
 
+use super::message_error::MessageError;
 use super::target::MessageTarget;
+use crate::shown::shown;
 
 /// Seconds in which a message must be delivered, unless set otherwise.
 pub const MESSAGE_SECONDS: u32 = 30;
@@ -58,8 +60,39 @@ impl fmt::Debug for MessageSettings {
 }
 
 impl MessageSettings {
-    /// Returns the names of the targets, in a list for a sentence.
-    pub(super) fn names(&self) -> String {
-        self.targets.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    /// Returns the target of a message that may be sent.
+    pub(super) fn check(&self, target: &str, text: &str) -> Result<&MessageTarget, MessageError> {
+        let Some(to) = self.targets.get(target) else {
+            let known = self.targets.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(MessageError::Unknown { name: shown(target), known });
+        };
+        self.check_text(text)?;
+        match to {
+            MessageTarget::Unusable(why) => {
+                Err(MessageError::not_sent(target, "it is not set up").because(why.clone()))
+            }
+            to => Ok(to),
+        }
+    }
+
+    fn check_text(&self, text: &str) -> Result<(), MessageError> {
+        if text.trim().is_empty() {
+            return Err(MessageError::Text("the message is empty".to_owned()));
+        }
+        let bytes = text.len();
+        if bytes > MESSAGE_BYTES {
+            return Err(MessageError::Text(format!(
+                "the message has {bytes} bytes, and {MESSAGE_BYTES} is the most: shorten it"
+            )));
+        }
+        // What a model writes comes with masks in place of the values.
+        let scrubbed = self.secrets.scrub(text);
+        if let Some((_, rest)) = scrubbed.split_once(Secrets::MASK) {
+            let name = rest.split(']').next().unwrap_or_default();
+            return Err(MessageError::Text(format!(
+                "the message has {name} in it, a secret that is not sent anywhere"
+            )));
+        }
+        Ok(())
     }
 }

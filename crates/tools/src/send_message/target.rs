@@ -23,6 +23,22 @@ pub enum MessageTarget {
     Unusable(String),
 }
 
+impl MessageTarget {
+    /// Returns where messages go, for a person who is asked. Of an address only the host is named,
+    /// because the rest may be a secret.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Webhook(webhook) => format!("out of this machine, to {}", webhook.host()),
+            Self::File(path) => format!("to the end of {}", path.display()),
+            Self::Command(argv) => {
+                format!("to the input of {}", argv.first().map_or("a command", String::as_str))
+            }
+            Self::Notification(_) => "to your screen".to_owned(),
+            Self::Unusable(why) => format!("nowhere: {why}"),
+        }
+    }
+}
+
 /// An address that takes messages as JSON documents.
 #[derive(Clone)]
 pub struct WebhookTarget {
@@ -39,6 +55,13 @@ impl WebhookTarget {
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), text_key: "text".to_owned(), headers: Vec::new() }
+    }
+
+    /// Returns the host of the address, with its port.
+    fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+        authority.rsplit_once('@').map_or(authority, |(_, host)| host)
     }
 }
 

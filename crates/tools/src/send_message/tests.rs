@@ -60,6 +60,39 @@ async fn a_command_reads_the_message_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_question_says_where_a_message_goes_and_none_is_asked_about_one_that_cannot() {
+    let hook = WebhookTarget::new("https://user:pass@hooks.example:8443/secret-path?token=1");
+    let unusable = MessageTarget::Unusable("the variable `TEAM_URL` is not set".to_owned());
+    let bench = with([
+        ("team", command("cat")),
+        ("log", MessageTarget::File("/var/log/agent".into())),
+        ("hook", MessageTarget::Webhook(hook)),
+        ("unset", unusable),
+    ]);
+    let call = |target: &str, text: &str| json!({"target": target, "text": text});
+    let mut seen = String::new();
+    for target in ["team", "log", "hook"] {
+        let tool = erase(SendMessage);
+        let arguments = call(target, "Done.");
+        let details = tool.question_details(&arguments, &bench.cx.agent).await;
+        seen += &format!("{}\n", Value::Object(details));
+    }
+    assert_eq!(
+        seen,
+        "{\"it goes\":\"to the input of sh\"}\n{\"it goes\":\"to the end of /var/log/agent\"}\n\
+         {\"it goes\":\"out of this machine, to hooks.example:8443\"}\n"
+    );
+    assert_eq!(bench.check(SendMessage, &call("team", "Done.")).await, "accepted");
+    for bad in [call("else", "x"), call("team", " "), call("team", "correct-horse")] {
+        let checked = bench.check(SendMessage, &bad).await;
+        assert!(checked.starts_with("refused: "), "{checked}");
+        assert_eq!(bench.call(SendMessage, bad).await, checked);
+    }
+    let unset = bench.check(SendMessage, &call("unset", "x")).await;
+    assert!(!unset.starts_with("accepted"), "{unset}");
+}
+
+#[tokio::test]
 async fn only_names_of_targets_are_told() {
     let file = MessageTarget::File("/proc/none/log".into());
     let missing = MessageTarget::Command(vec!["no-such-program".to_owned()]);

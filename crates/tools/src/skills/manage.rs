@@ -3,12 +3,12 @@
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
 use deputize_core::source::lasting_labels;
-use deputize_core::tool::spec_of;
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
 };
-use deputize_documents::{SkillLibrary, marked_skill};
+use deputize_documents::{SkillError, SkillLibrary, marked_skill};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -36,6 +36,43 @@ pub(crate) struct Args {
     content: Option<String>,
 }
 
+impl Args {
+    /// Returns the text of the skill.
+    fn content(&self) -> Result<&str, ToolError> {
+        let content = self.content.as_deref().filter(|text| !text.trim().is_empty());
+        let content =
+            content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
+        match secret_in(content, &Secrets::default()) {
+            Some(secret) => Err(ToolError::refused(format!(
+                "the skill has a secret in it ({secret}): secrets are never kept"
+            ))),
+            None => Ok(content),
+        }
+    }
+}
+
+/// Returns an error if a change of the person's skills would be refused.
+fn check_change(args: &Args, library: &SkillLibrary) -> Result<(), ToolError> {
+    let name = &args.name;
+    let own = library.own_folder(name);
+    match args.action {
+        SkillAction::Create => {
+            library.check_skill(name, args.content()?).map_err(tool_error)?;
+            if own.is_ok() {
+                return Err(tool_error(SkillError::Exists(name.clone())));
+            }
+        }
+        SkillAction::Edit => {
+            own.map_err(tool_error)?;
+            library.check_skill(name, args.content()?).map_err(tool_error)?;
+        }
+        SkillAction::Remove => {
+            own.map_err(tool_error)?;
+        }
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 pub(crate) struct SkillManage;
 
@@ -56,8 +93,22 @@ impl TypedTool for SkillManage {
             kind: ToolKind::Edit,
             subject: Subject::new(Some("skill".into()), "action", ArgumentRole::Action)
                 .with("name", ArgumentRole::Text),
+            risk: Some(CallRisk::new(
+                CallRisk::LASTING,
+                "it changes instructions that agents of later sessions follow",
+            )),
             ..ToolSpec::effectful(decl, Effects::Unknown)
         }
+    }
+
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        let check = move |cx: &ToolCx| {
+            let library = library(&cx.agent.session.settings);
+            check_change(&args, &library)?;
+            Ok(ToolOutput::default())
+        };
+        blocking(cx, check).await?;
+        Ok(CallCheck::Accepted)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
@@ -65,7 +116,7 @@ impl TypedTool for SkillManage {
             still_wanted(cx)?;
             let library = library(&cx.agent.session.settings);
             let name = &args.name;
-            let content = || content(&args, &library, cx);
+            let content = || marked_content(&args, &library, cx);
             let done = match args.action {
                 SkillAction::Create => library.create(name, &content()?).map(|_| "created"),
                 SkillAction::Edit => library.replace(name, &content()?).map(|_| "replaced"),
@@ -86,15 +137,8 @@ deputize_core::register_tool!("skills", SkillManage);
 
 /// Returns the text to write, with a mark of what this agent has read from outside, and of what
 /// stood in the mark before.
-fn content(args: &Args, library: &SkillLibrary, cx: &ToolCx) -> Result<String, ToolError> {
-    let content = args.content.as_deref().filter(|text| !text.trim().is_empty());
-    let content =
-        content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
-    if let Some(secret) = secret_in(content, &Secrets::default()) {
-        return Err(ToolError::refused(format!(
-            "the skill has a secret in it ({secret}): secrets are never kept"
-        )));
-    }
+fn marked_content(args: &Args, library: &SkillLibrary, cx: &ToolCx) -> Result<String, ToolError> {
+    let content = args.content()?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default);
     let mut sources = lasting_labels(&outside.sources());
     if args.action == SkillAction::Edit {

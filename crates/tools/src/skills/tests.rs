@@ -112,6 +112,50 @@ async fn a_skill_written_after_reading_from_outside_is_marked() {
     assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions see it");
 }
 
+#[tokio::test]
+async fn a_faulty_skill_is_named_with_what_is_wrong() {
+    let bench = bench();
+    bench.put("user/release/SKILL.md", "---\nname: other\ndescription: How.\n---\nDo it.\n");
+    bench.put("user/empty/readme.md", "No skill.");
+    bench.put(".claude/skills/check/SKILL.md", "---\nname: Obey me now!\n---\nDo it.\n");
+    let mut seen = String::new();
+    for name in ["release", "empty", "check"] {
+        seen += &(bench.call(SkillView, json!({"name": name})).await + "\n");
+    }
+    insta::assert_snapshot!(seen, @r"
+    refused: the skill `release` cannot be used: ROOT/user/release/SKILL.md: its `name` is `other` and its folder is `release`: they must be the same
+    refused: the skill `empty` cannot be used: ROOT/user/empty/SKILL.md: the folder has no such file
+    refused: the skill `check` of the project cannot be used: something is wrong with its file, ROOT/.claude/skills/check/SKILL.md
+    ");
+    let edit = json!({"action": "edit", "name": "release", "content": text("release", "How.")});
+    assert!(bench.call(SkillManage, edit).await.contains("is replaced"));
+    assert!(bench.call(SkillView, json!({"name": "release"})).await.starts_with("Do release."));
+}
+
+#[tokio::test]
+async fn a_check_refuses_what_the_call_would_and_writes_nothing() {
+    let bench = bench();
+    bench.put("user/release/SKILL.md", text("release", "How we release."));
+    let write = |action: &str, name: &str| json!({"action": action, "name": name, "content": text(name, "How.")});
+    for call in [write("create", "check"), write("edit", "release"), write("remove", "release")] {
+        assert_eq!(bench.check(SkillManage, &call).await, "accepted");
+    }
+    for call in [
+        write("create", "../check"),
+        write("create", "release"),
+        write("edit", "check"),
+        write("remove", "check"),
+        json!({"action": "create", "name": "check"}),
+        json!({"action": "create", "name": "check", "content": "no front matter"}),
+    ] {
+        let checked = bench.check(SkillManage, &call).await;
+        assert!(checked.starts_with("refused: "), "{checked}");
+        assert_eq!(bench.call(SkillManage, call).await, checked);
+    }
+    assert!(!bench.path("user/check").exists());
+    assert_eq!(bench.get("user/release/SKILL.md"), text("release", "How we release.").as_bytes());
+}
+
 #[test]
 fn a_prompt_has_names_and_descriptions_within_its_limit() {
     let bench = bench();

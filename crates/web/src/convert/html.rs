@@ -4,6 +4,7 @@ use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 use url::Url;
 
+use super::nesting::limit_nesting;
 use super::{Conversion, ConvertedText};
 
 /// Elements that hold nothing to read.
@@ -17,6 +18,7 @@ const AROUND: [&str; 3] = ["aside", "footer", "nav"];
 /// Converts a page. Of a page with one main text, only that text is kept, unless all of it is asked
 /// for.
 pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedText, String> {
+    let page = &*limit_nesting(page);
     if !conversion.whole
         && let Some(article) = article(page, &conversion.url)
     {
@@ -123,6 +125,18 @@ mod tests {
         None false
         [query](https://example.org/docs/?q=1) [part](https://example.org/docs/#part) [mail](mailto:a@b.c) [broken](https://[) ![image](https://example.org/i.png)
         ");
+    }
+
+    /// Without a limit this takes minutes.
+    #[test]
+    fn a_page_that_is_nested_very_deeply_is_read() {
+        let page = format!("{}deep{}", "<div>".repeat(100_000), "</div>".repeat(100_000));
+        for whole in [false, true] {
+            assert!(shown(&page, whole).ends_with("deep"), "{}", shown(&page, whole));
+        }
+        let page = format!("{}deep<script>no();", "<b><i>".repeat(100_000));
+        let text = shown(&page, true);
+        assert!(text.contains("deep") && !text.contains("no()"), "{text}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::command::run::overrides;
 use crate::command::serve::SharedAssembly;
 use crate::compose::{LinkedTools, job_store};
 use crate::exit::{CliError, Exit};
+use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, start_threads};
 use crate::stdio::tell;
@@ -114,6 +115,13 @@ fn line(event: &JobEvent<'_>, zone: &TimeZone) -> String {
         }
         JobEvent::Missed(name) => format!("{name} left out: its time was missed"),
         JobEvent::StillRunning(name) => format!("{name} left out: it still runs"),
+        JobEvent::CutOff { name, begins_again } => {
+            let remedy = match begins_again {
+                true => String::new(),
+                false => format!("; `{} {name}` runs it again", format_command("cron trigger")),
+            };
+            format!("{name} was cut off: the program had ended in the middle of it{remedy}")
+        }
         JobEvent::Fault(error) => format!("warning: {error}"),
         _ => String::new(),
     };

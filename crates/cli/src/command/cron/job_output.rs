@@ -18,14 +18,14 @@ const KEPT: usize = 20;
 const SENT_BYTES: usize = MESSAGE_BYTES - 512;
 
 /// The answer of a run. No secret is in it.
-pub(super) struct JobAnswer<'a> {
-    pub(super) job: &'a Job,
+pub(super) struct JobAnswer {
+    pub(super) job: Job,
     pub(super) status: RunStatus,
-    pub(super) session: &'a SessionId,
+    pub(super) session: SessionId,
     pub(super) text: String,
 }
 
-impl JobAnswer<'_> {
+impl JobAnswer {
     /// Writes it to a new file in a folder, and deletes the oldest ones there.
     pub(super) fn write(&self, folder: &Path, zone: &TimeZone) -> io::Result<PathBuf> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

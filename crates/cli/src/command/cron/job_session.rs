@@ -1,5 +1,6 @@
 //! One run of a job: a fresh session with the job's toolsets.
 
+use std::io;
 use std::sync::Arc;
 
 use deputize_agent::new_session_id;
@@ -8,6 +9,7 @@ use deputize_core::{Cancel, Clock as _, Observer, Outcome, Resource as _, Sessio
 use deputize_cron::{Job, JobOutcome, RunStatus};
 use deputize_runtime::{Session, SystemClock};
 use jiff::tz::TimeZone;
+use tokio::task::spawn_blocking;
 
 use super::job_output::JobAnswer;
 use crate::command::serve::{SessionStartup, SharedAssembly, while_active};
@@ -92,20 +94,20 @@ impl JobSession {
             (None, error) => error.clone().unwrap_or_else(|| "it gave no answer".to_owned()),
         };
         let secrets = &self.begun.chosen.secrets;
-        let answer = JobAnswer {
-            job: &self.job,
+        let answer = Arc::new(JobAnswer {
+            job: self.job.clone(),
             status,
-            session: &self.id,
+            session: self.id.clone(),
             text: secrets.scrub(&text).into_owned(),
-        };
-        let store = job_store(&self.shared.around).ok();
-        let folder = store.map(|store| store.output_folder(&self.job.name));
-        match folder.map(|folder| answer.write(&folder, zone)) {
-            Some(Ok(path)) => done.output = Some(path),
-            Some(Err(error)) => {
-                done.note = Some(format!("its answer cannot be kept: {error}"));
+        });
+        if let Ok(store) = job_store(&self.shared.around) {
+            let folder = store.output_folder(&self.job.name);
+            let (kept, zone) = (Arc::clone(&answer), zone.clone());
+            let written = spawn_blocking(move || kept.write(&folder, &zone)).await;
+            match written.map_err(io::Error::other).flatten() {
+                Ok(path) => done.output = Some(path),
+                Err(error) => done.note = Some(format!("its answer cannot be kept: {error}")),
             }
-            None => {}
         }
         if status != RunStatus::Interrupted
             && let Err(error) = self.send(&answer).await
@@ -115,7 +117,7 @@ impl JobSession {
         done
     }
 
-    async fn send(&self, answer: &JobAnswer<'_>) -> Result<(), String> {
+    async fn send(&self, answer: &JobAnswer) -> Result<(), String> {
         let Some(target) = &self.job.output else { return Ok(()) };
         let messages = &self.begun.composition.messages;
         let sent = answer.send(target, messages, &self.shared.processes).await;

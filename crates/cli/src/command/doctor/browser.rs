@@ -4,7 +4,7 @@ use deputize_browser::{ChromiumProgram, runs_without_sandbox};
 use deputize_process::{Command, Exit, base_env};
 
 use super::Check;
-use super::python::run;
+use super::python::{one_line, run};
 use crate::compose::AssembledProgram;
 use crate::process_env::ProcessEnv;
 
@@ -23,7 +23,13 @@ pub(super) fn check(composition: &AssembledProgram, around: &ProcessEnv) -> Opti
     command.args = vec!["--version".into()];
     command.env = base_env(&around.os_env);
     let path = found.path().display();
-    Some(match run(command, around) {
+    // What a program that starts the browser says behind its version is no part of it.
+    let first_line = |said: &str| one_line(said.lines().next().unwrap_or_default());
+    let ended = run(command, around).map(|(exit, said)| match exit {
+        Exit::Code(0) => (exit, first_line(&said)),
+        exit => (exit, one_line(&said)),
+    });
+    Some(match ended {
         Ok((Exit::Code(0), version)) if runs_without_sandbox() => {
             let found = format!(
                 "{version}, {path}: as root it runs without its own sandbox; use another user"

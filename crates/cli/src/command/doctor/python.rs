@@ -30,13 +30,17 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
     command.args = ["-I", "-c", PROGRAM].map(Into::into).into();
     command.env = base_env(&around.os_env);
     let path = found.display();
-    match run(command, around) {
-        Ok((Exit::Code(0), version)) => Check::new(WHAT, Ok(format!("{version}, {path}"))),
-        Ok((Exit::Code(1), version)) if version.starts_with(|c: char| c.is_ascii_digit()) => {
+    // Before it, a program that stands in for Python may say something.
+    let last_line = |said: &str| one_line(said.lines().next_back().unwrap_or_default());
+    match run(command, around).map(|(exit, said)| (exit, last_line(&said), said)) {
+        Ok((Exit::Code(0), version, _)) => Check::new(WHAT, Ok(format!("{version}, {path}"))),
+        Ok((Exit::Code(1), version, _)) if version.starts_with(|c: char| c.is_ascii_digit()) => {
             let found = format!("{version}, {path}: scripts need 3.7 or later");
             Check::less(WHAT, found)
         }
-        Ok((exit, said)) => Check::less(WHAT, format!("{path} does not run: {exit}: {said}")),
+        Ok((exit, _, said)) => {
+            Check::less(WHAT, format!("{path} does not run: {exit}: {}", one_line(&said)))
+        }
         Err(why) => Check::less(WHAT, format!("{path} does not run: {why}")),
     }
 }
@@ -51,7 +55,11 @@ pub(super) fn run(command: Command, around: &ProcessEnv) -> Result<(Exit, String
         let owner = supervisor.owner();
         let ended = owner.run(command, Cancel::new().token()).await;
         let ended = ended.map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&ended.output.head);
-        Ok((ended.exit, for_terminal_line(said.trim(), SHOWN_CHARS)))
+        Ok((ended.exit, String::from_utf8_lossy(&ended.output.head).trim().to_owned()))
     })
+}
+
+/// Returns a text of a program on one line.
+pub(super) fn one_line(said: &str) -> String {
+    for_terminal_line(said, SHOWN_CHARS)
 }

@@ -144,7 +144,7 @@ async fn sign_in(
     }
     let mut pasted = if reads_input { pasted() } else { mpsc::channel(1).1 };
     let redirected = tokio::select! {
-        url = listener.redirected() => url,
+        url = listener.redirected(&login) => url,
         url = pasted_answer(&mut pasted, &login) => url,
     };
     login.finish(&redirected, &SystemClock).await.map_err(failed)

@@ -156,16 +156,41 @@ fn a_prompt_has_no_more_than_its_limit() {
     fs::create_dir_all(dir.path().join("memory")).unwrap();
     let path = memory.path(MemoryTopic::User);
     fs::write(&path, format!("- {}\n", "x".repeat(990)).repeat(10)).unwrap();
-    let text = memory.prompt_text().unwrap().unwrap();
+    let text = memory.prompt_text().text.unwrap();
     assert_eq!(text.matches("- x").count(), 6);
     assert!(text.ends_with("[4 more entries are left out here]\n"), "{text}");
     fs::write(&path, format!("- {}\n", "x".repeat(990)).repeat(7)).unwrap();
-    let text = memory.prompt_text().unwrap().unwrap();
+    let text = memory.prompt_text().text.unwrap();
     assert!(text.ends_with("[1 more entry is left out here]\n"), "{text}");
     fs::write(&path, "x".repeat(2_000_000)).unwrap();
-    assert!(memory.prompt_text().is_err());
+    assert_eq!(memory.prompt_text().faults.len(), 1);
     assert!(memory.add(MemoryTopic::User, "New.", &[]).is_err());
     assert_eq!(fs::metadata(&path).unwrap().len(), 2_000_000);
+}
+
+#[test]
+fn a_file_that_is_no_text_is_named_and_kept_and_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    memory.add(MemoryTopic::Work, "Written in Rust.", &[]).unwrap();
+    let path = memory.path(MemoryTopic::User);
+    for bytes in [&b"- Likes tea.\n- Caf\xe9\n"[..], b"- One\n- \0two\n"] {
+        fs::write(&path, bytes).unwrap();
+        let prompt = memory.prompt_text();
+        assert_eq!(prompt.text.unwrap(), "# About the work\n- Written in Rust.\n");
+        let [fault] = prompt.faults.as_slice() else { panic!("{:?}", prompt.faults) };
+        let fault = describe_error(fault);
+        assert!(
+            fault.ends_with("memory/user.md cannot be used: line 2 is not UTF-8 text"),
+            "{fault}"
+        );
+        assert!(memory.entries(MemoryTopic::User).is_err());
+        assert!(memory.add(MemoryTopic::User, "New.", &[]).is_err());
+        assert!(memory.remove(MemoryTopic::User, "Likes").is_err());
+        assert!(memory.replace_all(MemoryTopic::User, &[], "- New.\n").is_err());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        assert_eq!(memory.snapshot().unwrap(), "# About the work\n- Written in Rust.\n");
+    }
 }
 
 #[test]
