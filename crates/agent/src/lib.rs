@@ -76,6 +76,7 @@
 //! | `images` | no | images that `read_file` and MCP servers show to models that see them |
 //! | `session-search` | no | search over past sessions, with SQLite |
 //! | `browser` | no | pages in a Chromium of the machine |
+//! | `tokenizer` | no | tokens counted with the tokenizers that are published |
 //! | `mcp` | no | the tools of MCP servers |
 //! | `mcp-oauth` | no | the sign-in to remote MCP servers by OAuth |
 //! | `plugins` | no | dynamic plugins |

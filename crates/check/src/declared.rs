@@ -80,6 +80,12 @@ fn description(text: &str, found: &mut Findings) {
     }
 }
 
+/// Names of arguments that every model knows; a description would only cost tokens.
+const PLAIN_NAMES: [&str; 15] = [
+    "action", "code", "command", "content", "limit", "name", "new", "offset", "old", "patch",
+    "path", "query", "target", "text", "url",
+];
+
 fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
     let text = spec.decl.parameters.as_str();
     if text.len() > SCHEMA_BYTES {
@@ -107,7 +113,7 @@ fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
     }
     for (name, property) in properties.into_iter().flatten() {
         let said = property.get("description").and_then(Value::as_str).unwrap_or_default();
-        if said.trim().is_empty() {
+        if said.trim().is_empty() && !PLAIN_NAMES.contains(&name.as_str()) {
             found.advise(
                 SpecRule::Described,
                 format!("argument `{name}` has no description, which is what a model goes by"),

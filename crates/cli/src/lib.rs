@@ -18,6 +18,7 @@
 //! | --- | --- | --- |
 //! | `browser` | no | a browser for agents, which is a Chromium of the machine |
 //! | `session-search` | no | search over past sessions, with SQLite |
+//! | `tokenizer` | no | counts tokens with the tokenizers that are published: 6 MB of vocabularies |
 //!
 //! Stability: to build on. A change that breaks a program waits for the next minor version,
 //! after a version in which the old form is deprecated where that is possible. The command line

@@ -40,7 +40,7 @@ async fn the_task_tool_takes_a_text_and_gives_one() {
     let parent = of(&requests, "Hand it on");
     assert!(tools(parent[0]).contains(&"task".to_owned()));
     assert!(!tools(parent[0]).contains(&"delegate_task".to_owned()));
-    assert!(messages(parent[0], "system").concat().contains("with `task` when"));
+    assert!(messages(parent[0], "system").concat().contains("Use `task` for work"));
     let child = of(&requests, "Count the files.")[0];
     // Nobody approves commands here.
     let basic = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];

@@ -127,10 +127,12 @@ impl PromptEnvironment {
             |entry: &CatalogEntry| entry.name().as_str() == MEMORY_TOOL && is_chosen(entry);
         let mut prompt = self.prompt.with_guidance(&catalog, &settings, is_chosen);
         if catalog.iter().any(has_memory) {
-            let files = memory_files(from.environment, Secrets::default());
-            let memory = files.map(|files| files.prompt_text()).unwrap_or_default();
-            warnings.extend(memory.faults.iter().map(|fault| describe_error(fault)));
-            prompt.memory = memory.text;
+            // Without files, a memory of the embedder's own keeps its text.
+            if let Some(files) = memory_files(from.environment, Secrets::default()) {
+                let memory = files.prompt_text();
+                warnings.extend(memory.faults.iter().map(|fault| describe_error(fault)));
+                prompt.memory = memory.text;
+            }
         }
         let may_delegate = |name: &String| {
             let known = ToolsetName::new(name.as_str()).is_ok_and(|set| own_sets.contains(&set));

@@ -17,7 +17,6 @@ use crate::command::run::overrides;
 use crate::command::serve::SharedAssembly;
 use crate::compose::{LinkedTools, job_store};
 use crate::exit::{CliError, Exit};
-use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, start_threads};
 use crate::stdio::tell;
@@ -118,7 +117,7 @@ fn line(event: &JobEvent<'_>, zone: &TimeZone) -> String {
         JobEvent::CutOff { name, begins_again } => {
             let remedy = match begins_again {
                 true => String::new(),
-                false => format!("; `{} {name}` runs it again", format_command("cron trigger")),
+                false => format!("; `deputize cron trigger {name}` runs it again"),
             };
             format!("{name} was cut off: the program had ended in the middle of it{remedy}")
         }
