@@ -116,7 +116,7 @@ impl TypedTool for BrowserOpen {
     type Args = OpenArgs;
 
     fn spec() -> ToolSpec {
-        let description = "Open a page in your browser, with its scripts. Returns its text, with a \
+        let description = "Open a page in your browser. Returns its text, with a \
             [number] before each element to use.";
         let decl = spec_of::<OpenArgs>("browser_open", description);
         looking(decl, "A page", json!({"url": "https://example.org/"}))

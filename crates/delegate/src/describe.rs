@@ -11,7 +11,7 @@ use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
 use crate::parent_view::ParentView;
 use crate::profiles::profile_list;
-use crate::toolset::{EXECUTE_CODE, nests, offered};
+use crate::toolset::{EXECUTE_CODE, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
@@ -21,7 +21,7 @@ const OWN: &str = "a conversation and a terminal session of its own";
 const OWN_WITHOUT_COMMANDS: &str = "a conversation of its own";
 /// Tools that children lack without approvals. The same words at every depth, so that orchestrators
 /// send exactly their parent's tools.
-const CANNOT: &str = "run commands, use tools that need approval or ";
+const CANNOT: &str = ", run commands or use tools that need approval";
 const SEEN: &str = "`summary` is the child's claim; `receipts` and `tool_trace` are what was seen.";
 /// The same of children that are another program.
 const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which is another \
@@ -31,8 +31,8 @@ const TASK_DESCRIPTION: &str = include_str!("../prompts/task.md");
 /// Purposes of toolsets. Others are described by the names of their tools.
 const USES: [(&str, &str); 6] = [
     ("browser", "use pages"),
-    ("file", "read, search and change files"),
-    ("file_read", "read and search files"),
+    ("file", "read, search, change"),
+    ("file_read", "read, search"),
     ("skills", "read"),
     ("terminal", "run commands"),
     ("web", "search and read"),
@@ -127,7 +127,7 @@ fn instead(parent: ParentView<'_>) -> String {
     } else {
         "mechanical steps"
     };
-    let person = "what needs the person";
+    let person = "what needs the person (ask yourself)";
     let mut all = vec![steps, "a single call", person];
     if parent.is_sent("cronjob") {
         all.push("what must outlive the turn (`cronjob`)");
@@ -174,7 +174,15 @@ fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
         return "It cannot ask you anything.".to_owned();
     }
     let cannot = if withholds_any(parent, config) { CANNOT } else { "" };
-    format!("It has only tools of its `toolsets`, and cannot {cannot}ask you anything.")
+    let never = parent.catalog.iter();
+    let never = never.filter(|entry| is_never(entry.name()) && parent.can_use(entry));
+    let never: Vec<&str> = never.map(|entry| entry.name().as_str()).collect();
+    let lacks = match never.split_last() {
+        Some((last, [])) => format!("; no child has {last}"),
+        Some((last, others)) => format!("; no child has {} or {last}", others.join(", ")),
+        None => String::new(),
+    };
+    format!("A leaf cannot ask you{cannot}{lacks}.")
 }
 
 /// The fields of one task, and of a call with one.

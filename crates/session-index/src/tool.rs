@@ -41,7 +41,7 @@ impl SessionSearchSettings {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Words; "quoted" ones stand together.
+    /// Words; "quoted" ones together.
     #[serde(default)]
     query: Option<String>,
     /// SESSION#NUMBER of a hit.

@@ -24,7 +24,7 @@ use crate::text::FileText;
 const NAMED_LINES: usize = 20;
 
 const DESCRIPTION: &str = "Replace text in a file. Copy `old` from the file, without line numbers; \
-    if it occurs more than once, add lines around it. Returns the diff.";
+    if it occurs more than once, add lines around it.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// To write; end lines with \n.
     #[serde(default)]
     text: Option<String>,
-    /// End the input after it.
+    /// End its input.
     #[serde(default)]
     close: bool,
     /// Wait for this text.

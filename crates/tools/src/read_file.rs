@@ -38,7 +38,7 @@ pub(crate) struct Args {
     offset: Option<u64>,
     #[serde(default)]
     limit: Option<usize>,
-    /// Where to begin in a truncated first line.
+    /// Within a truncated first line.
     #[serde(default)]
     byte: Option<u64>,
 }

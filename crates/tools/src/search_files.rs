@@ -42,7 +42,7 @@ enum SearchMode {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Rust syntax, for one line.
+    /// Rust syntax.
     #[serde(default)]
     pattern: Option<String>,
     #[serde(default)]
@@ -55,7 +55,6 @@ pub(crate) struct Args {
     mode: Option<SearchMode>,
     #[serde(default)]
     ignore_case: bool,
-    /// Lines around a match.
     #[schemars(range(max = 10))]
     #[serde(default)]
     context: usize,

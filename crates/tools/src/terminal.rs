@@ -31,8 +31,7 @@ use crate::spill::{self, SpillError};
 use crate::{BackgroundLimits, Settings};
 
 const DESCRIPTION: &str = "Run a bash command without input. Directory and exported variables \
-    stay. Long output is cut in the middle. Use background for servers and long \
-    work; they end with your turn.";
+    stay. Use background for servers and long work; they end with your turn.";
 
 /// What a person who is asked about a durable command reads.
 const OUTLIVES: &str = "it goes on after this session, until you end it";
@@ -44,16 +43,15 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     command: String,
-    /// Default 120, at most 600; none in background.
+    /// Default 120, at most 600.
     #[serde(default)]
     timeout_seconds: Option<u32>,
-    /// Return at once, with an id for process.
+    /// Return at once.
     #[serde(default)]
     background: bool,
     /// Get a message at its end, before you finish. Not for servers.
     #[serde(default)]
     notify_on_complete: bool,
-    /// Background only.
     #[serde(default)]
     pty: bool,
 }

@@ -15,7 +15,7 @@ const MOST_ITEMS: usize = 50;
 const ITEM_CHARS: usize = 200;
 
 const DESCRIPTION: &str = "Keep the steps of a longer task; the person sees them. Give all items each \
-    time, at most one in_progress. Without items, shows the list.";
+    time, at most one in_progress.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -24,8 +24,7 @@ const QUERY_CHARS: usize = 400;
 /// The most characters of the text that goes with a result.
 const SNIPPET_CHARS: usize = 400;
 
-const DESCRIPTION: &str = "Search the web for titles, addresses and excerpts. Read a page with \
-    web_fetch.";
+const DESCRIPTION: &str = "Search the web for titles, addresses and excerpts.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -10,7 +10,7 @@ use super::{call, is_child, messages, of, result, run, say, tools};
 use crate::program::{ChatRequest, Lab, RunningProgram, model, sees};
 
 /// The words that say that children run no commands.
-const CANNOT: &str = "cannot run commands";
+const CANNOT: &str = ", run commands or use";
 
 /// What a request says of the tool that hands work on: its description and its parameters.
 fn delegation(request: &HttpRequest) -> (String, Value) {
