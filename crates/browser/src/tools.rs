@@ -28,7 +28,6 @@ pub(crate) struct OpenArgs {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotArgs {
-    /// Byte to begin at.
     #[serde(default)]
     offset: usize,
 }

@@ -52,6 +52,7 @@ pub(crate) struct Args {
     /// Get a message at its end, before you finish. Not for servers.
     #[serde(default)]
     notify_on_complete: bool,
+    /// Background only.
     #[serde(default)]
     pty: bool,
 }

@@ -26,7 +26,6 @@ const DESCRIPTION: &str = "Fetch a web page as Markdown, or a JSON document or a
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     url: String,
-    /// Byte to begin at.
     #[serde(default)]
     offset: usize,
     /// Not only the main text.
