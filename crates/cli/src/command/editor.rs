@@ -1,10 +1,9 @@
 //! The person's editor, on a copy of a text.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
-
-use tempfile::TempDir;
 
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
@@ -29,7 +28,9 @@ pub(super) fn edit_text<T>(
     write: impl FnOnce(&str) -> Result<T, CliError>,
 ) -> Result<Option<T>, CliError> {
     let failed = |error| CliError::failed(EditError::File(error));
-    let folder = TempDir::new().map_err(failed)?;
+    // The text may be what only its owner may read.
+    let private = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().permissions(private).tempdir().map_err(failed)?;
     let file = folder.path().join(name);
     fs::write(&file, text).map_err(failed)?;
     let done = run_editor(around, &file).and_then(|()| {

@@ -99,16 +99,26 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
     };
     let text = old.clone().unwrap_or_else(|| template(name));
     let path = edit_text(around, "SKILL.md", &text, |text| {
-        let written = match &old {
-            Some(_) => library.replace(name, text),
-            None => library.create(name, text),
+        let Some(before) = &old else {
+            return library.create(name, text).map_err(skill_error);
         };
-        written.map_err(skill_error)
+        let folder = library.own_folder(name).map_err(skill_error)?;
+        if read_skill(&folder.join("SKILL.md"))? != *before {
+            return Err(CliError::failed(SkillChanged { name: name.to_owned() }));
+        }
+        library.replace(name, text).map_err(skill_error)
     })?;
     match path {
         Some(path) => print(&format!("written: {}\n", for_terminal(&path.display().to_string()))),
         None => Ok(()),
     }
+}
+
+/// A skill is another than the one that was edited.
+#[derive(Debug, thiserror::Error)]
+#[error("the skill `{name}` was changed meanwhile: edit it again")]
+struct SkillChanged {
+    name: String,
 }
 
 /// A skill cannot be edited: its text cannot be read.
