@@ -23,6 +23,7 @@ use tracing::{Instrument as _, info_span};
 use crate::agent_context::AgentContext;
 use crate::agent_state::StartedCall;
 use crate::orphan::is_unreported;
+use crate::recorded_path::recorded_path;
 use crate::session_config::SyncMode;
 use crate::settle::{call_grace, settle};
 
@@ -339,7 +340,7 @@ impl ToolRunner {
             tool: entry.name().clone(),
             command,
             arguments: others,
-            cwd: self.cx.view.spec.cwd.clone(),
+            cwd: recorded_path(entry.tool.working_directory(arguments, &self.cx.view)),
             class: String::new(),
             reason: String::new(),
             needs_person: entry.tool.spec().needs_person,
