@@ -1,6 +1,7 @@
 //! Tools: the traits that authors and the runtime use.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize as _;
@@ -96,6 +97,11 @@ pub trait Tool: Send + Sync {
         Box::pin(std::future::ready(Map::new()))
     }
 
+    /// Returns the directory in which a call would work, for the person who is asked about it.
+    fn working_directory(&self, _arguments: &Value, agent: &AgentView) -> PathBuf {
+        agent.spec.cwd.clone()
+    }
+
     /// Returns whether a call with these arguments may be repeated if a crash left it without a
     /// result.
     fn may_repeat(&self, _arguments: &Value) -> bool {
@@ -186,6 +192,11 @@ pub trait TypedTool: Send + Sync + 'static {
         std::future::ready(Map::new())
     }
 
+    /// Returns the directory in which a call would work; see [`Tool::working_directory`].
+    fn working_directory(&self, _args: Self::Args, agent: &AgentView) -> PathBuf {
+        agent.spec.cwd.clone()
+    }
+
     /// Runs a call; see [`Tool::call`].
     fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
 }
@@ -246,6 +257,13 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
             Ok(args) => Box::pin(self.tool.question_details(args, agent)),
             // The call will say so.
             Err(_) => Box::pin(std::future::ready(Map::new())),
+        }
+    }
+
+    fn working_directory(&self, arguments: &Value, agent: &AgentView) -> PathBuf {
+        match T::Args::deserialize(arguments) {
+            Ok(args) => self.tool.working_directory(args, agent),
+            Err(_) => agent.spec.cwd.clone(),
         }
     }
 

@@ -3,13 +3,27 @@
 
 use deputize_core::image::ImageFormat;
 
-/// Chunks of a PNG file that make its picture and its colours.
-const PNG_CHUNKS: [&[u8]; 13] = [
-    b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"sBIT", b"bKGD",
-    b"pHYs", b"iCCP", b"cICP",
+/// Chunks of a PNG file that make its picture and its colours, with the most bytes that they can
+/// need.
+const PNG_CHUNKS: [(&[u8], u32); 13] = [
+    (b"IHDR", 13),
+    (b"PLTE", 768),
+    (b"IDAT", u32::MAX),
+    (b"IEND", 0),
+    (b"tRNS", 256),
+    (b"gAMA", 4),
+    (b"cHRM", 32),
+    (b"sRGB", 1),
+    (b"sBIT", 4),
+    (b"bKGD", 6),
+    (b"pHYs", 9),
+    (b"iCCP", u32::MAX),
+    (b"cICP", 4),
 ];
-/// The same for WebP.
+/// Chunks of a WebP file that make its picture and its colours.
 const WEBP_CHUNKS: [&[u8]; 5] = [b"VP8X", b"ICCP", b"ALPH", b"VP8 ", b"VP8L"];
+/// Bytes of the chunk `VP8X`.
+const WEBP_HEAD: u32 = 10;
 /// Flags of a WebP file that has EXIF or XMP data.
 const WEBP_METADATA: u8 = 0b1100;
 
@@ -33,7 +47,10 @@ fn png(bytes: &[u8]) -> Option<Vec<u8>> {
         let whole = usize::try_from(length).ok()?.checked_add(12)?;
         let (chunk, next) = rest.split_at_checked(whole)?;
         let kind = chunk.get(4..8)?;
-        if PNG_CHUNKS.contains(&kind) {
+        if let Some((_, most)) = PNG_CHUNKS.iter().find(|(known, _)| *known == kind) {
+            if length > *most {
+                return None;
+            }
             kept.extend_from_slice(chunk);
         }
         if kind == b"IEND" {
@@ -58,6 +75,9 @@ fn webp(bytes: &[u8]) -> Option<Vec<u8>> {
             let start = kept.len();
             kept.extend_from_slice(chunk);
             if kind == b"VP8X" {
+                if length != WEBP_HEAD {
+                    return None;
+                }
                 *kept.get_mut(start + 8)? &= !WEBP_METADATA;
             }
         }
@@ -70,7 +90,16 @@ fn webp(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Markers of a JPEG file.
 mod marker {
+    /// The first kind that has a length.
+    pub(super) const FIRST_SEGMENT: u8 = 0xc0;
+    /// Frames and tables: `SOF0` to `SOF3`, `DHT`, `SOF5` to `SOF7`, `SOF9` to `SOF11`, `DAC`, `SOF13`
+    /// to `SOF15`, `DQT`, `DNL`, `DRI`.
+    pub(super) const PICTURE: [u8; 18] = [
+        0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xce, 0xcf,
+        0xdb, 0xdc, 0xdd,
+    ];
     pub(super) const RESTART: std::ops::RangeInclusive<u8> = 0xd0..=0xd7;
+    pub(super) const START: u8 = 0xd8;
     pub(super) const END: u8 = 0xd9;
     pub(super) const SCAN: u8 = 0xda;
     /// The first kind of application data, in which JFIF is.
@@ -78,8 +107,6 @@ mod marker {
     pub(super) const APP2: u8 = 0xe2;
     /// How Adobe's files code colours.
     pub(super) const APP14: u8 = 0xee;
-    pub(super) const APP15: u8 = 0xef;
-    pub(super) const COMMENT: u8 = 0xfe;
 }
 
 fn jpeg(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -96,6 +123,10 @@ fn jpeg(bytes: &[u8]) -> Option<Vec<u8>> {
             kept.extend_from_slice(&[0xff, kind]);
             return Some(kept);
         }
+        if kind < marker::FIRST_SEGMENT || kind == marker::START || marker::RESTART.contains(&kind)
+        {
+            return None;
+        }
         let length = u16::from_be_bytes(rest.get(2..4)?.try_into().ok()?);
         let (segment, next) = rest.split_at_checked(usize::from(length).checked_add(2)?)?;
         keep_segment(&mut kept, kind, segment)?;
@@ -108,7 +139,8 @@ fn jpeg(bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Keeps a segment of a JPEG file unless it has metadata. A small picture beside the picture is cut.
+/// Keeps a segment of a JPEG file if its picture or its colours need it. A small picture beside the
+/// picture is cut.
 fn keep_segment(kept: &mut Vec<u8>, kind: u8, segment: &[u8]) -> Option<()> {
     let content = segment.get(4..)?;
     match kind {
@@ -118,9 +150,13 @@ fn keep_segment(kept: &mut Vec<u8>, kind: u8, segment: &[u8]) -> Option<()> {
             kept.extend_from_slice(&[0, 0]);
         }
         marker::APP2 if content.starts_with(b"ICC_PROFILE\0") => kept.extend_from_slice(segment),
-        marker::APP14 if content.starts_with(b"Adobe") => kept.extend_from_slice(segment),
-        marker::APP0..=marker::APP15 | marker::COMMENT => {}
-        _ => kept.extend_from_slice(segment),
+        marker::APP14 if content.starts_with(b"Adobe") => {
+            kept.extend_from_slice(&[0xff, kind, 0, 14]);
+            kept.extend_from_slice(content.get(..12)?);
+        }
+        marker::SCAN => kept.extend_from_slice(segment),
+        kind if marker::PICTURE.contains(&kind) => kept.extend_from_slice(segment),
+        _ => {}
     }
     Some(())
 }

@@ -294,6 +294,8 @@ mod tests {
             (with_segment(&jpeg, 0xe1, exif), &jpeg),
             (with_segment(&jpeg, 0xfe, b"A place!"), &jpeg),
             (with_segment(&jpeg, 0xed, b"Photoshop 3.0\0A place!"), &jpeg),
+            (with_segment(&jpeg, 0xf7, b"A place!"), &jpeg),
+            (with_segment(&jpeg, 0xc8, b"A place!"), &jpeg),
             ([&jpeg[..], b"A place!"].concat(), &jpeg),
             ([head, &text, data].concat(), &png),
             ([head, &png_chunk(b"eXIf", b"II*\0\x08\0\0\0A place!"), data].concat(), &png),
@@ -307,6 +309,24 @@ mod tests {
         assert!(!bytes.windows(7).any(|window| window == b"A place"));
         assert_eq!(shown.image.format(), ImageFormat::Webp);
         assert_eq!(pixels_of(&shown), pixels_of(&read(&webp)));
+    }
+
+    #[test]
+    fn what_stands_in_a_part_of_the_picture_is_not_shown() {
+        let jpeg = file(corner(80, 60), Codec::Jpeg);
+        let png = file(corner(80, 60), Codec::Png);
+        let (head, data) = png.split_at(33);
+        let end = png.len() - 12;
+        let adobe = b"Adobe\0\x64\0\0\0\0\x01A place!";
+        let places = [
+            with_segment(&jpeg, 0xee, adobe),
+            [head, &png_chunk(b"pHYs", b"\0\0\0\x01\0\0\0\x01\0A place!"), data].concat(),
+            [&png[..end], &png_chunk(b"IEND", b"A place!")].concat(),
+        ];
+        for (number, place) in places.iter().enumerate() {
+            let bytes = bytes_of(&read(place));
+            assert!(!bytes.windows(7).any(|window| window == b"A place"), "{number}");
+        }
     }
 
     #[test]

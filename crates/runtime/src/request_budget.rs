@@ -180,56 +180,42 @@ impl RequestBudget {
 
     /// Returns the size of the next request.
     pub(crate) fn request_size(&self, route: &ModelRoute) -> RequestSize {
-        let bytes = self.request_bytes(route);
-        let tokens = self.count(route);
-        let tokens = tokens.unwrap_or_else(|| self.cx.state.read().tokens().expected(bytes));
+        let RequestBound { bytes, counted } = self.bound(route);
+        let tokens = counted.unwrap_or_else(|| self.cx.state.read().tokens().expected(bytes));
         RequestSize { bytes, tokens }
     }
 
-    /// Returns what bounds the tokens of the next request.
+    /// Returns what bounds the tokens of the next request: its bytes and, if the tokenizer of its
+    /// model is known, the tokens that came with the last reply and those of what was added to it.
+    ///
+    /// It counts on this thread. Only the first request is counted whole, at some 20 MB a second, and
+    /// a replay must stay on its thread.
     fn bound(&self, route: &ModelRoute) -> RequestBound {
-        RequestBound { bytes: self.request_bytes(route), counted: self.count(route) }
-    }
-
-    /// Returns the bytes of the next request.
-    pub(crate) fn request_bytes(&self, route: &ModelRoute) -> u64 {
-        self.next_request(route, |request, task| {
-            request_bytes(request).saturating_add(task.len() as u64)
-        })
-    }
-
-    /// Returns the tokens of the next request, if the tokenizer of its model is known: those that
-    /// came with the last reply, and what was added to it.
-    fn count(&self, route: &ModelRoute) -> Option<u64> {
-        let counter = TokenCounter::of(route)?;
-        let bytes = self.request_bytes(route);
-        let counted = self.cx.state.read().tokens().counted();
-        Some(self.next_request(route, |request, task| match counted {
-            Some((known, tokens)) => {
-                let added = bytes.saturating_sub(known);
-                tokens.saturating_add(counter.last_messages(request.messages, added))
-            }
-            None => counter.request(request).saturating_add(counter.text(task)),
-        }))
-    }
-
-    /// Gives the next request, and the task where it is not in the conversation yet.
-    fn next_request<R>(
-        &self,
-        route: &ModelRoute,
-        measure: impl FnOnce(&Request<'_>, &str) -> R,
-    ) -> R {
         let spec = &self.cx.view.spec;
-        let state = self.cx.state.read();
+        // Others who need the state do not wait until the tokens are counted.
+        let (messages, has_begun, known) = {
+            let state = self.cx.state.read();
+            (state.run().messages().to_vec(), state.has_begun(), state.tokens().counted())
+        };
         let request = Request {
             model: &route.at_provider,
             system: &spec.system,
             tools: &self.cx.view.declared,
-            messages: &readable_by(state.run().messages(), &route.name),
+            messages: &readable_by(&messages, &route.name),
             tool_choice: ToolChoice::Auto,
             options: &spec.options,
         };
-        measure(&request, if state.has_begun() { "" } else { &spec.task })
+        // It is not in the conversation before the agent has begun.
+        let task = if has_begun { "" } else { &spec.task };
+        let bytes = request_bytes(&request).saturating_add(task.len() as u64);
+        let counted = TokenCounter::of(route).map(|counter| match known {
+            Some((known, tokens)) => {
+                let added = bytes.saturating_sub(known);
+                tokens.saturating_add(counter.last_messages(request.messages, added))
+            }
+            None => counter.request(&request).saturating_add(counter.text(task)),
+        });
+        RequestBound { bytes, counted }
     }
 
     /// The next request with output limits from what is likely to do to the least that is worth
@@ -425,7 +411,7 @@ impl RequestBudget {
 
     /// Estimates the usage of the request that was sent, whose reply has so many tokens.
     fn estimate(&self, output: u64, route: &ModelRoute) -> Usage {
-        let counted = if self.summary_bytes.is_some() { None } else { self.count(route) };
+        let counted = self.summary_bytes.is_none().then(|| self.bound(route).counted).flatten();
         let bytes = self.pending_bytes();
         let input = counted.unwrap_or_else(|| self.cx.state.read().tokens().guess(bytes));
         Usage { input, output: self.within_limit(output), ..Usage::default() }

@@ -23,8 +23,9 @@ use tracing::{Instrument as _, info_span};
 use crate::agent_context::AgentContext;
 use crate::agent_state::StartedCall;
 use crate::orphan::is_unreported;
+use crate::recorded_path::recorded_path;
 use crate::session_config::SyncMode;
-use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, NESTED_GRACE, settle};
+use crate::settle::{call_grace, settle};
 
 mod call_check;
 mod denial;
@@ -339,7 +340,7 @@ impl ToolRunner {
             tool: entry.name().clone(),
             command,
             arguments: others,
-            cwd: self.cx.view.spec.cwd.clone(),
+            cwd: recorded_path(entry.tool.working_directory(arguments, &self.cx.view)),
             class: String::new(),
             reason: String::new(),
             needs_person: entry.tool.spec().needs_person,
@@ -359,11 +360,7 @@ impl ToolRunner {
         let future = AssertUnwindSafe(async { entry.tool.call(arguments, &cx).await });
         let future = future.catch_unwind();
         let limit = entry.tool.spec().time_limit;
-        let levels = self.cx.view.authority.spawn_depth().min(MAX_GRACE_LEVELS);
-        let grace = match call.id.nested {
-            Some(_) => NESTED_GRACE,
-            None => GRACE + GRACE_PER_LEVEL * levels,
-        };
+        let grace = call_grace(call.id, self.cx.view.authority.spawn_depth());
         let result = match settle(std::pin::pin!(future), &cx.cancel, limit, grace).await {
             Some(Ok(result)) => result,
             Some(Err(_)) => return FinishedCall::crashed(call),

@@ -126,7 +126,8 @@ pub struct CommandSettings {
     pub env: BTreeMap<OsString, OsString>,
     /// Where a shell starts; `None` for its agent's directory.
     pub cwd: Option<PathBuf>,
-    /// Commands that are durable if started in the background: they go on when the program ends.
+    /// Commands that are durable if the top agent starts them in the background: they go on when the
+    /// program ends.
     /// Only a call with exactly one of these texts starts one.
     pub durable: Vec<String>,
 }

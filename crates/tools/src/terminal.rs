@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use deputize_core::message::ModelText;
 use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
+use deputize_core::shell_directory::ShellPlace;
 use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
     AgentView, ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult,
@@ -58,9 +60,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Returns whether the command goes on when the program ends, as the person has configured.
+    /// Returns whether the command goes on when the program ends, as the person has configured. That
+    /// of a child never does: the directory where a child begins is a choice of its parent.
     fn is_durable(&self, agent: &AgentView) -> bool {
-        self.background && Settings::of_agent(agent).commands.durable.contains(&self.command)
+        let is_listed = || Settings::of_agent(agent).commands.durable.contains(&self.command);
+        self.background && agent.spec.depth == 0 && is_listed()
     }
 
     fn check(&self) -> Result<(), ToolError> {
@@ -106,6 +110,11 @@ impl TypedTool for TerminalTool {
     async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
         let note = args.is_durable(agent).then(|| ("durable".to_owned(), OUTLIVES.into()));
         note.into_iter().collect()
+    }
+
+    fn working_directory(&self, args: Args, agent: &AgentView) -> PathBuf {
+        let directory = if args.is_durable(agent) { None } else { shell_directory(agent) };
+        directory.unwrap_or_else(|| first_directory(agent))
     }
 
     async fn check(&self, args: Args, _: &ToolCx) -> Result<CallCheck, ToolError> {
@@ -173,7 +182,7 @@ impl RunningShell {
     async fn start(cx: &ToolCx) -> Result<Self, ToolError> {
         let settings = Settings::of(cx);
         let env = base_env(&settings.commands.env);
-        let cwd = settings.commands.cwd.clone().unwrap_or_else(|| cx.agent.spec.cwd.clone());
+        let cwd = first_directory(&cx.agent);
         let path = env.get(OsStr::new("PATH")).map(AsRef::as_ref);
         let shell = Shell::find(path).map_err(|error| unavailable(&error))?;
         let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
@@ -227,10 +236,12 @@ impl RunningShell {
         commands: &BackgroundCommands,
         cx: &ToolCx,
     ) -> ToolCallResult {
-        self.must_know_its_place(cx)?;
-        check_room(commands, &Settings::of(cx).commands.background)?;
-        self.state.check().map_err(|gone| ToolError::refused(gone.to_string()))?;
         let is_durable = args.is_durable(&cx.agent);
+        if !is_durable {
+            self.must_know_its_place(cx)?;
+            self.state.check().map_err(|gone| ToolError::refused(gone.to_string()))?;
+        }
+        check_room(commands, &Settings::of(cx).commands.background)?;
         let (mut file, not_kept) = match spill::file(cx).await {
             Ok(file) => (Some(file), None),
             Err(why) if is_durable => return Err(ToolError::refused(describe_error(&why))),
@@ -269,7 +280,11 @@ impl RunningShell {
         output.notes.extend(not_kept.map(|why| describe_error(&why)));
         output.notes.extend(durable_pid.zip(path).map(|(pid, path)| {
             let path = path.display();
-            format!("durable: it goes on after this session, as PID {pid}; its output is in {path}")
+            let place = shown(&first_directory(&cx.agent).to_string_lossy());
+            format!(
+                "durable: it goes on after this session, as PID {pid}; it runs in {place} with the \
+                 shell's first variables; its output is in {path}"
+            )
         }));
         Ok(output)
     }
@@ -288,7 +303,8 @@ impl RunningShell {
         Ok(started.map_err(|error| ToolError::refused(describe_error(&error)))?.into())
     }
 
-    /// Starts a command that goes on when this program ends.
+    /// Starts a command that goes on when this program ends, in the directory and with the variables
+    /// that the terminal began with: those of the shell now could make another program of its text.
     async fn start_durable(
         &self,
         args: &Args,
@@ -302,7 +318,8 @@ impl RunningShell {
             ));
         }
         let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
-        let command = self.shell.plain_command(&self.state, &args.command);
+        let first = ShellState { cwd: first_directory(&cx.agent), env: self.base.clone() };
+        let command = self.shell.plain_command(&first, &args.command);
         let started = supervisor.start_durable(&command, &file).await;
         Ok(started.map_err(|error| ToolError::refused(describe_error(&error)))?.into())
     }
@@ -360,6 +377,21 @@ impl RunningShell {
         output.facts.push(ToolEffect::Command { command: args.command, exit_code, unknown });
         settle_result(finished.exit, seconds, output)
     }
+}
+
+/// Returns the directory in which an agent's terminal begins.
+fn first_directory(agent: &AgentView) -> PathBuf {
+    let configured = Settings::of_agent(agent).commands.cwd.clone();
+    configured.unwrap_or_else(|| agent.spec.cwd.clone())
+}
+
+/// Returns the directory of an agent's shell; `None` if it is not known to have moved.
+fn shell_directory(agent: &AgentView) -> Option<PathBuf> {
+    let terminal = agent.store.get_or_insert_with(Terminal::default);
+    // A shell that is in use, or not started again yet, is where the record has it.
+    let of_shell =
+        terminal.shell.try_lock().ok().and_then(|shell| Some(shell.as_ref()?.state.cwd.clone()));
+    of_shell.or_else(|| agent.store.get_or_insert_with(ShellPlace::default).get())
 }
 
 /// Refuses one more background command than there may be.
@@ -532,6 +564,39 @@ pub(crate) mod tests {
         let child = bench.child(&grant);
         let arguments = json!({"command": "pwd; echo $A"});
         assert_eq!(bench.call_as(&child, TerminalTool, arguments).await, "ROOT\n\n\n[exit code 0]");
+    }
+
+    fn place(cx: &ToolCx, arguments: &Value) -> PathBuf {
+        deputize_core::tool::erase(TerminalTool).working_directory(arguments, &cx.agent)
+    }
+
+    #[tokio::test]
+    async fn a_question_names_the_directory_in_which_the_command_would_run() {
+        let commands =
+            CommandSettings { durable: vec!["true".to_owned()], ..CommandSettings::default() };
+        let bench = bench_with(command_settings(commands));
+        let (plain, durable) =
+            (json!({"command": "ls"}), json!({"command": "true", "background": true}));
+        assert_eq!(place(&bench.cx, &plain), bench.root());
+        run_in(&bench, "mkdir evil && cd evil").await;
+        assert_eq!(place(&bench.cx, &plain), bench.path("evil"));
+        assert_eq!(place(&bench.cx, &durable), bench.root());
+    }
+
+    #[tokio::test]
+    async fn no_command_of_a_child_is_durable() {
+        let commands =
+            CommandSettings { durable: vec!["true".to_owned()], ..CommandSettings::default() };
+        let bench = bench_with(command_settings(commands));
+        let arguments = json!({"command": "true", "background": true});
+        let text = bench.call(TerminalTool, arguments.clone()).await;
+        assert!(text.starts_with("refused: ") && text.contains("helper"), "{text}");
+        let mut child = bench.child(&bench.cx.agent.spec.grant);
+        let agent = Arc::get_mut(&mut child.agent).unwrap();
+        Arc::make_mut(&mut agent.spec).depth = 1;
+        let text = bench.call_as(&child, TerminalTool, arguments).await;
+        assert!(text.contains("exit code 0]") && !text.contains("refused"), "{text}");
+        child.agent.store.close().await;
     }
 
     #[tokio::test]

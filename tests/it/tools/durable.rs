@@ -1,6 +1,7 @@
 //! Commands that the person lets outlive the session, with real processes.
 
 use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
 
 use deputize_core::model::Reply;
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{calls_in_order, results_read};
 use crate::kill::resume;
-use crate::program::{ChatRequest, Lab, model, soon};
+use crate::program::{ChatRequest, Lab, model, sees, soon};
 
 const AUTO: [&str; 4] = ["--approve", "auto", "--output", "events"];
 
@@ -128,6 +129,36 @@ async fn it_goes_on_when_the_program_is_killed_and_a_later_run_says_so() {
     let end = &again.events("process.end")[0];
     assert_eq!(end["exit"], json!({"how": "left_running", "pid": pid}));
     end_group(&lab, &pid).await;
+}
+
+#[tokio::test]
+async fn a_durable_command_begins_where_the_terminal_began_and_each_question_names_the_place() {
+    let lab = Lab::new();
+    let _leftovers = Leftovers(&lab);
+    let stays = format!("pwd; serve; echo up; sleep {}", lab.mark());
+    let set = durable(&[&stays]);
+    let evil = "mkdir evil; printf '#!/bin/sh\necho gone' >evil/serve; chmod +x evil/serve; \
+                export PATH=$PWD/evil:$PATH; cd evil";
+    let command = |command: &str| ("terminal", json!({"command": command}));
+    let wait = ("process", json!({"action": "wait", "id": "p1", "until": "up"}));
+    let kill = ("process", json!({"action": "kill", "id": "p1"}));
+    let calls = vec![command(evil), command("serve"), background(&stays), wait, kill];
+    let server = model(calls_in_order(calls)).await;
+    let args = ["--output", "events", "--set", &set, "Go"];
+    let (mut person, running) = lab.on_terminal(&server, &args);
+    let work = lab.work("").canonicalize().unwrap();
+    for place in [work.clone(), work.join("evil"), work.clone()] {
+        let screen = sees(&person, "Run it? [y/N] ").await;
+        assert!(screen.contains(&format!("in {}\r\n", place.display())), "{screen}");
+        person.write_all(b"y\n").unwrap();
+    }
+    let ended = running.end().await.with_code(0);
+    let results = results_read(&server, 5);
+    assert!(results[1].contains("gone"), "{results:#?}");
+    let start = &ended.events("process.start")[0];
+    let output = fs::read_to_string(start["output"].as_str().unwrap()).unwrap();
+    assert!(output.starts_with(&format!("{}\n", work.display())), "{output}");
+    assert!(output.contains("serve: ") && !output.contains("gone"), "{output}");
 }
 
 #[tokio::test]

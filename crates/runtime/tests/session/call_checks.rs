@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::fixture::{World, decl, parts, results, spec};
 
 /// A tool whose calls are checked: by number, one is refused, one asks, one makes the
-/// check panic, and one the call.
+/// check panic, one the call, and the checks of two do not end by themselves.
 struct Checked(ToolSpec);
 
 impl Tool for Checked {
@@ -29,13 +29,20 @@ impl Tool for Checked {
     fn check<'a>(
         &'a self,
         arguments: &'a Value,
-        _: &'a ToolCx,
+        cx: &'a ToolCx,
     ) -> BoxFuture<'a, Result<CallCheck, ToolError>> {
         let risk = CallRisk::new(CallRisk::LASTING, "it stays");
         let checked = match arguments["n"].as_u64() {
             Some(1) => Err(ToolError::refused("there is no 1")),
             Some(2) => Ok(CallCheck::Asks(risk)),
             Some(3) => panic!("a mistake in the tool"),
+            Some(6) => return Box::pin(std::future::pending()),
+            Some(7) => {
+                return Box::pin(async {
+                    cx.cancel.cancelled().await;
+                    Err(ToolError::Cancelled(Box::default()))
+                });
+            }
             _ => Ok(CallCheck::Accepted),
         };
         Box::pin(async { checked })
@@ -157,4 +164,22 @@ async fn nobody_is_asked_about_a_call_that_its_tool_refuses() {
     assert_eq!(asked.count(), 3);
     let began = records.iter().filter(|it| matches!(it.event, Event::ToolStart { .. }));
     assert_eq!(began.count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_does_not_end_is_given_up_at_the_time_limit_of_the_call() {
+    let world = Arc::new(World::default());
+    let rule = move |results: usize, _: &Request<'_>| {
+        let calls = [6, 7].map(|n| ("checked", json!({"n": n})));
+        let calls = Reply::calls("rule", calls);
+        Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
+    };
+    assert!(run_checked(&world, rule).await.is_empty());
+    insta::assert_snapshot!(results(&world), @r"
+    checked [cancelled] error: cancelled at its time limit of 120 s
+
+    checked [cancelled] error: cancelled at its time limit of 120 s
+    ");
+    let records = world.records.lock();
+    assert!(!records.iter().any(|it| matches!(it.event, Event::ToolStart { .. })));
 }

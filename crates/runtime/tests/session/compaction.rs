@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use deputize_core::agent::{AgentLimits, AgentSpec};
+use deputize_core::authority::Grant;
 use deputize_core::budget::Budget;
 use deputize_core::compaction::Compaction;
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice, Usage};
 use deputize_core::outcome::ExitReason;
-use deputize_core::{BoxFuture, Cancel, Event, Message, Model, Outcome, SessionId, Status};
-use deputize_runtime::{Budgets, SessionConfig, SessionDir, SpokenText};
+use deputize_core::{
+    Authority, BoxFuture, Cancel, Event, Message, Model, Outcome, SessionId, Status,
+};
+use deputize_runtime::{Budgets, Session, SessionConfig, SessionControl, SessionDir, SpokenText};
 use parking_lot::Mutex;
 use serde_json::json;
 use tempfile::TempDir;
@@ -245,6 +250,52 @@ async fn a_models_tokenizer_counts_where_its_provider_does_not() {
         inputs.push(outcome.usage.input);
     }
     assert!(inputs[1] * 10 < inputs[0] && inputs[3] > inputs[2] * 2, "{inputs:?}");
+}
+
+/// A model that, while it counts, has another thread look at the agents.
+struct WatchedModel {
+    model: Arc<dyn Model>,
+    control: Arc<Mutex<Option<SessionControl>>>,
+    /// Number of agents in each look.
+    agents: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Model for WatchedModel {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        self.model.reply(request, live, cancel)
+    }
+
+    fn count_tokens(&self, _model: &str, text: &str) -> Option<u64> {
+        let control = self.control.lock().clone()?;
+        let (sender, looked) = mpsc::channel();
+        std::thread::spawn(move || sender.send(control.agents().len()));
+        let most = Duration::from_secs(10);
+        self.agents.lock().push(looked.recv_timeout(most).unwrap());
+        Some(text.len().div_ceil(3) as u64)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_can_be_seen_while_its_tokens_are_counted() {
+    let test = CompactionTest::new();
+    let (control, agents) = (Arc::default(), Arc::<Mutex<Vec<usize>>>::default());
+    let mut parts = test.parts(|seen, _, request| Ok(seen.reply(request, 2)));
+    parts.models.wrap("t/rule", |model| {
+        let (control, agents) = (Arc::clone(&control), Arc::clone(&agents));
+        Arc::new(WatchedModel { model, control, agents })
+    });
+    let dir = SessionDir::new(test.folder.path());
+    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    *control.lock() = Some(session.control());
+    let authority = Authority::root(session.catalog(), &Grant::default());
+    let outcome = session.run(spec(test.folder.path()), authority, &Cancel::new()).await;
+    assert_eq!(outcome.text.as_deref(), Some("done"));
+    assert!(agents.lock().contains(&1));
 }
 
 #[tokio::test(start_paused = true)]
