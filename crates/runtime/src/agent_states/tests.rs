@@ -287,6 +287,15 @@ fn a_report_has_the_sources_of_its_child() {
 }
 
 #[test]
+fn a_summary_has_all_sources_of_what_it_replaces() {
+    let mut session = RecordedSession::begun();
+    session.read(&top(), "tool:look", false);
+    session.compact();
+    let sources = [Source::summary("p/m"), Source::tool("look")];
+    assert!(session.summary_sources().is_superset(&BTreeSet::from(sources)));
+}
+
+#[test]
 fn what_the_system_text_names_from_outside_counts_as_read() {
     let mut session = RecordedSession::begun();
     session.start_child(false);
