@@ -55,7 +55,9 @@ async fn what_is_piped_in_beside_a_task_goes_with_it() {
     assert!(shown.out.contains("\n> Review this change.\n"), "{}", shown.out);
     let exported = self::ended(&lab, &["sessions", "export", &session]).await.with_code(0);
     assert!(exported.out.contains(r#""preview":"Review this change.""#), "{}", exported.out);
-    assert!(!exported.out.contains("input:stdin"), "{}", exported.out);
+    assert!(!exported.out.contains("<input:stdin"), "{}", exported.out);
+    let sources = r#""sources":["input:stdin","user"]"#;
+    assert_eq!(exported.out.matches(sources).count(), 1, "{}", exported.out);
 
     let line = format!("echo more | deputize --resume {session} 'And this?'");
     shell(&lab, &server, &line).await.with_code(0);
@@ -63,6 +65,8 @@ async fn what_is_piped_in_beside_a_task_goes_with_it() {
     assert!(sent.contains(">\nmore\n</") && sent.ends_with("\n\nAnd this?"), "{sent}");
     let shown = self::ended(&lab, &["sessions", "show", &session]).await.with_code(0);
     assert!(shown.out.contains("\n> And this?\n"), "{}", shown.out);
+    let exported = self::ended(&lab, &["sessions", "export", &session]).await.with_code(0);
+    assert_eq!(exported.out.matches(sources).count(), 2, "{}", exported.out);
 }
 
 #[tokio::test]

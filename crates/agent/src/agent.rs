@@ -244,10 +244,9 @@ impl Agent {
         }
         let next = Continue {
             message: message.map(str::to_owned),
-            images: Vec::new(),
             model: Some(self.models.name.clone()),
             approver: Some(self.handlers.mode),
-            max_iterations: None,
+            ..Continue::default()
         };
         let authority = self.assembly.authority(self.handlers.mode, cwd);
         Ok(session.resume(next, authority, &Cancel::new()).await?)

@@ -185,8 +185,10 @@ impl Assembly {
         let spec = AgentSpec {
             role,
             task: self.prompt.base.open(task),
+            task_sources: self.prompt.base.opening_sources(),
             options: self.prompt.options.clone(),
             system: self.prompt.base.system.clone(),
+            system_sources: self.prompt.base.system_sources(),
             prefill: self.prompt.prefill.clone(),
             toolsets: self.tools.toolsets.clone(),
             tools: self.tools.names.clone(),

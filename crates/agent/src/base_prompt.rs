@@ -1,6 +1,7 @@
 //! The base prompt of an agent: which part is system text, and which stands before its first
 //! message.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::profile::Profile;
@@ -20,6 +21,8 @@ pub struct BasePrompt {
     /// The blocks before the first message. Empty unless parent and children share their system
     /// text.
     pub opening: Vec<Arc<str>>,
+    /// Sources of what differs between agents, beside this program.
+    sources: BTreeSet<Source>,
 }
 
 impl BasePrompt {
@@ -31,12 +34,29 @@ impl BasePrompt {
     pub fn build(parts: &BaseParts<'_>, schemas: ToolSchemas) -> Result<Self, FillError> {
         let PromptParts { stable, volatile } = base_prompt(parts)?;
         let blocks = |stable, volatile| PromptParts { stable, volatile }.render().into_blocks();
-        Ok(match schemas {
-            ToolSchemas::Narrowed => Self { system: blocks(stable, volatile), opening: Vec::new() },
+        let (system, opening) = match schemas {
+            ToolSchemas::Narrowed => (blocks(stable, volatile), Vec::new()),
             ToolSchemas::CachePreserving => {
-                Self { system: blocks(stable, Vec::new()), opening: blocks(Vec::new(), volatile) }
+                (blocks(stable, Vec::new()), blocks(Vec::new(), volatile))
             }
-        })
+        };
+        let sources = parts.project.iter().map(|file| Source::project(file.path)).collect();
+        Ok(Self { system, opening, sources })
+    }
+
+    /// Returns the sources of the system text, beside this program.
+    #[must_use]
+    pub fn system_sources(&self) -> BTreeSet<Source> {
+        if self.opening.is_empty() { self.sources.clone() } else { BTreeSet::new() }
+    }
+
+    /// Returns the sources of what stands before the first message.
+    #[must_use]
+    pub fn opening_sources(&self) -> BTreeSet<Source> {
+        if self.opening.is_empty() {
+            return BTreeSet::new();
+        }
+        self.sources.iter().cloned().chain([Source::host()]).collect()
     }
 
     /// Returns the blocks for children: all of them where children have a system text of
@@ -50,7 +70,8 @@ impl BasePrompt {
     }
 
     /// Adds what the memory of this agent says, where its children do not read it.
-    pub fn add_memory(&mut self, text: &str, schemas: ToolSchemas) {
+    pub fn add_memory(&mut self, text: &str, sources: &BTreeSet<Source>, schemas: ToolSchemas) {
+        self.sources.extend(sources.iter().cloned());
         let memory = frame_quote(&Source::tool("memory"), text).into_string().into();
         match schemas {
             ToolSchemas::Narrowed => self.system.push(memory),
@@ -67,6 +88,9 @@ impl BasePrompt {
         profile: &Profile,
         schemas: ToolSchemas,
     ) -> Result<(), FillError> {
+        if profile.from_project {
+            self.sources.insert(Source::project(format!("agents/{}", profile.name)));
+        }
         let section = profile_section(profile)?.map(|section| section.to_string().into());
         match schemas {
             ToolSchemas::Narrowed => self.system.extend(section),

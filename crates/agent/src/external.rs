@@ -28,6 +28,7 @@ pub fn use_external_agent(config: &mut DelegationConfig, name: &str) {
     config.host.external_needs = NEEDS.to_vec();
     config.options.tool_schemas = ToolSchemas::Narrowed;
     config.host.child_base = Vec::new();
+    config.host.child_base_sources.clear();
 }
 
 /// Returns the way to children that are runs of a program, by the name that specs have.

@@ -1,9 +1,11 @@
 //! What the base prompts of agents are made from, besides settings.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::prompt::FillError;
+use deputize_core::source::Source;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{Catalog, CatalogEntry, Clock, ResourceMap, ToolName};
 use deputize_delegate::{DelegationConfig, ToolFlavor, ToolSchemas};
@@ -37,6 +39,9 @@ pub struct PromptSources {
     /// The memory's part of the system text of top agents.
     #[serde(default)]
     pub memory: Option<String>,
+    /// Sources of that part: its topics, and those from outside that its entries name.
+    #[serde(default)]
+    pub memory_sources: BTreeSet<Source>,
 }
 
 /// The settings of a top agent's base prompt.
@@ -65,6 +70,7 @@ impl PromptSources {
             guidance: Vec::new(),
             project: Vec::new(),
             memory: None,
+            memory_sources: BTreeSet::new(),
         }
     }
 
@@ -112,7 +118,7 @@ impl PromptSources {
         };
         let mut prompt = BasePrompt::build(&parts, schemas)?;
         if let Some(memory) = &self.memory {
-            prompt.add_memory(memory, schemas);
+            prompt.add_memory(memory, &self.memory_sources, schemas);
         }
         Ok(prompt)
     }
@@ -135,6 +141,13 @@ impl PromptSources {
             ..BaseParts::new(&self.date, environment)
         };
         Ok(BasePrompt::build(&parts, schemas)?.for_children(schemas))
+    }
+
+    /// Returns the sources of the base prompt of children, beside this program.
+    #[must_use]
+    pub fn child_sources(&self, context_files: bool) -> BTreeSet<Source> {
+        let files = if context_files { self.project_files() } else { Vec::new() };
+        files.iter().map(|file| Source::project(file.path)).collect()
     }
 
     fn project_files(&self) -> Vec<ProjectFile<'_>> {

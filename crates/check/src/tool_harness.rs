@@ -1,5 +1,6 @@
 //! A harness that calls single tools.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -210,6 +211,8 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
+        task_sources: BTreeSet::new(),
+        system_sources: BTreeSet::new(),
     }
 }
 

@@ -31,7 +31,7 @@ use crate::approve::TerminalApprover;
 use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
-use crate::task::attachment::message;
+use crate::task::attachment::{message, sources_of};
 
 mod delegation;
 pub(crate) mod external;
@@ -400,7 +400,9 @@ impl AssembledProgram {
     /// Returns the top agent with the attachment placed before the person's words.
     pub(crate) fn with_attachment(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
         let task = self.assembly.prompt.base.open(&message(material, &spec.goal));
-        self.assembly.answering(AgentSpec { task, ..spec })
+        let mut spec = self.assembly.answering(AgentSpec { task, ..spec });
+        spec.task_sources.extend(sources_of(material));
+        spec
     }
 
     /// Returns the settings by which tools report whether they can be used.

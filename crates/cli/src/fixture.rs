@@ -1,6 +1,6 @@
 //! Records for the tests of this crate: a small session, built by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -94,6 +94,8 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
+        task_sources: BTreeSet::new(),
+        system_sources: BTreeSet::new(),
     }
 }
 

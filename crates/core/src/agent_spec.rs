@@ -1,5 +1,6 @@
 //! The specification of an agent.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::message::Message;
 use crate::model::ModelOptions;
 use crate::name::{AgentId, CallId, ToolName, ToolsetName};
 use crate::schema::plain_schema;
+use crate::source::Source;
 use crate::tool_spec::ToolDecl;
 
 /// The line before a further task, for the child.
@@ -98,6 +100,9 @@ pub struct AgentSpec {
     pub goal: String,
     /// Its first message.
     pub task: String,
+    /// Sources of parts of the first message, beside whoever gives the task.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub task_sources: BTreeSet<Source>,
     /// Images that its model sees with the first message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
@@ -112,6 +117,9 @@ pub struct AgentSpec {
     pub options: ModelOptions,
     /// Blocks of its rendered system text; those shared between agents come first.
     pub system: Vec<Arc<str>>,
+    /// Sources of parts of the system text, beside this program.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub system_sources: BTreeSet<Source>,
     /// Messages before the first one.
     #[serde(default)]
     pub prefill: Vec<Message>,
@@ -176,7 +184,9 @@ impl AgentSpec {
         let task = format!("{FURTHER_TASK}\n{goal}");
         let goal = goal.to_owned();
         let images = Vec::new();
-        let spec = Self { task, goal, images, context: None, background: true, ..self };
+        let task_sources = [Source::host()].into();
+        let spec =
+            Self { task, task_sources, goal, images, context: None, background: true, ..self };
         match spec.output_schema.clone() {
             Some(schema) => spec.answering(schema),
             None => spec,
@@ -188,6 +198,7 @@ impl AgentSpec {
     #[must_use]
     pub fn answering(mut self, schema: Value) -> Self {
         self.task = with_schema(&self.task, &schema);
+        self.task_sources.insert(Source::host());
         self.output_schema = Some(schema);
         self
     }

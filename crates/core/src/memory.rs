@@ -1,10 +1,12 @@
 //! Memory that a program keeps across sessions.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 
 use crate::future::BoxFuture;
 use crate::name::AgentId;
 use crate::outcome::Outcome;
+use crate::source::Source;
 
 /// Why a memory failed to store something. It is recorded and stops nothing.
 pub type MemoryError = Box<dyn Error + Send + Sync>;
@@ -54,6 +56,11 @@ pub trait Memory: Send + Sync {
     /// Called once, when the runtime's `Session::top_agent` creates the agent.
     fn snapshot(&self) -> Option<String> {
         None
+    }
+
+    /// Returns the sources of the snapshot. Those that are outside count as read by each top agent.
+    fn snapshot_sources(&self) -> BTreeSet<Source> {
+        [Source::memory("snapshot")].into()
     }
 }
 

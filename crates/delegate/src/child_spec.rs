@@ -1,5 +1,6 @@
 //! Builds the spec of a child from its task: its first request, its grant, where it works. Pure.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use deputize_core::authority::Grant;
 use deputize_core::model::ModelOptions;
 use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
+use deputize_core::source::Source;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{ToolDecl, ToolName};
 
@@ -34,10 +36,10 @@ pub(crate) fn child_spec(
     config: &DelegationConfig,
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
-    let FirstRequest { system, first, declared } = first_request(&task, &child, parent, config)?;
+    let request = first_request(&task, &child, parent, config)?;
     let options = options(profile_of(&task, config), parent, config);
     let own = task.model.or_else(|| config.models.model.clone());
-    let lacks = declared.is_some().then(|| lacks(&child, parent));
+    let lacks = request.declared.is_some().then(|| lacks(&child, parent));
     let spec = AgentSpec {
         id: parent.spec.id.child(by.call, by.task_index),
         parent: Some(parent.spec.id.clone()),
@@ -45,13 +47,15 @@ pub(crate) fn child_spec(
         role: child.role,
         grant: grant(&child, by.task_count, parent, config),
         spawned_by: Some(by),
-        task: first,
+        task: request.first,
+        task_sources: request.first_sources,
         goal: task.goal,
         images: Vec::new(),
         model_pinned: own.is_some() || parent.spec.model_pinned,
         model: own.unwrap_or_else(|| parent.spec.model.clone()),
         options,
-        system,
+        system: request.system,
+        system_sources: request.system_sources,
         prefill: parent.spec.prefill.clone(),
         is_fork: task.is_fork,
         toolsets: child.toolsets,
@@ -65,7 +69,7 @@ pub(crate) fn child_spec(
         output_schema: None,
         background: false,
         unapproved: lacks.unwrap_or_default(),
-        declared,
+        declared: request.declared,
     };
     Ok(match task.output_schema {
         Some(schema) => spec.answering(schema),
@@ -118,7 +122,10 @@ fn cwd<'a>(parent: ParentView<'a>, config: &'a DelegationConfig) -> &'a Path {
 /// The first request of a child.
 struct FirstRequest {
     system: Vec<Arc<str>>,
+    system_sources: BTreeSet<Source>,
     first: String,
+    /// Beside the parent.
+    first_sources: BTreeSet<Source>,
     declared: Option<Arc<[Arc<ToolDecl>]>>,
 }
 
@@ -148,19 +155,33 @@ fn first_request(
     let goal = Arc::from(task.goal.as_str());
     let has_tool = |text: &&ToolGuidance| child.tools.contains(&text.tool);
     let guidance = config.host.guidance.iter().filter(has_tool).map(|text| Arc::clone(&text.text));
+    let profile = profile_of(task, config).filter(|profile| profile.from_project);
+    let own_sources = profile.map(|profile| Source::project(format!("agents/{}", profile.name)));
+    let base_sources = config.host.child_base_sources.iter().cloned();
     let base = config.host.child_base.iter().cloned().chain(guidance);
     if preserves {
         let system = parent.spec.system.clone();
+        let system_sources = parent.spec.system_sources.clone();
         let declared = Some(parent.declared.into());
         let first: Vec<Arc<str>> = base.chain(prompt).chain([goal]).collect();
-        return Ok(FirstRequest { system, first: first.join("\n\n"), declared });
+        let first = first.join("\n\n");
+        let first_sources = base_sources.chain(own_sources).chain([Source::host()]).collect();
+        return Ok(FirstRequest { system, system_sources, first, first_sources, declared });
     }
     if fewer || child.role == Role::Leaf {
         let system = base.chain(prompt).collect();
-        return Ok(FirstRequest { system, first: task.goal.clone(), declared: None });
+        let system_sources = base_sources.chain(own_sources).collect();
+        let (first, first_sources) = (task.goal.clone(), BTreeSet::new());
+        return Ok(FirstRequest { system, system_sources, first, first_sources, declared: None });
     }
     let first: Vec<Arc<str>> = prompt.into_iter().chain([goal]).collect();
-    Ok(FirstRequest { system: base.collect(), first: first.join("\n\n"), declared: None })
+    Ok(FirstRequest {
+        system: base.collect(),
+        system_sources: base_sources.collect(),
+        first: first.join("\n\n"),
+        first_sources: own_sources.into_iter().chain([Source::host()]).collect(),
+        declared: None,
+    })
 }
 
 /// Returns the grant that a child requests from its parent's authority: the same paths and network,

@@ -8,6 +8,7 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::profile::Profile;
 use deputize_core::setting_names::SettingNames;
+use deputize_core::source::Source;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
 use schemars::JsonSchema;
@@ -220,6 +221,8 @@ pub struct DelegationHost {
     /// Rendered blocks that come before every child's own prompt: in its system text or, if that is
     /// the parent's, in its first message.
     pub child_base: Vec<Arc<str>>,
+    /// Sources of those blocks, beside this program.
+    pub child_base_sources: BTreeSet<Source>,
     /// Texts about tools, for children that have the tool; after `child_base`.
     pub guidance: Vec<ToolGuidance>,
 }

@@ -119,6 +119,8 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
+        task_sources: BTreeSet::new(),
+        system_sources: BTreeSet::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The skills of a person, of a project and of the program.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use deputize_core::Resource;
@@ -15,6 +15,7 @@ use crate::read_text::read_text;
 use crate::skill::{SKILL_FILE, Skill, SkillPlace, SkillText};
 use crate::skill_error::SkillError;
 use crate::skill_files::{FileNames, folder_of, text_of};
+use crate::skill_mark::mark_sources;
 use crate::skill_reader::{SkillFolder, SkillListing, SkillReader};
 use crate::temporary_file::temporary_file;
 
@@ -211,6 +212,27 @@ impl SkillLibrary {
         }
         let origin = self.find(name)?.origin;
         Err(SkillError::NotYours { name: name.to_owned(), origin })
+    }
+
+    /// Returns the sources that the mark of a skill of the person names, broken or not.
+    ///
+    /// # Errors
+    /// If the skill is not the person's, or its file is there and cannot be read.
+    pub fn own_sources(&self, name: &str) -> Result<Vec<String>, SkillError> {
+        let path = self.own_folder(name)?.join(SKILL_FILE);
+        if !path.is_file() {
+            return Ok(Vec::new());
+        }
+        let mut bytes = Vec::new();
+        let read =
+            File::open(path).and_then(|file| file.take(DOCUMENT_BYTES).read_to_end(&mut bytes));
+        let failed = |source| SkillError::File {
+            skill: name.to_owned(),
+            file: SKILL_FILE.to_owned(),
+            source,
+        };
+        read.map_err(failed)?;
+        Ok(mark_sources(&String::from_utf8_lossy(&bytes)))
     }
 
     /// Checks the name and the text of a skill of the person, and returns the folder that is to

@@ -38,6 +38,33 @@ pub fn marked_skill(text: &str, sources: &[String]) -> Result<String, DocumentEr
     }
 }
 
+/// Returns the sources that the mark of a text names, also where the rest of it is no skill. A mark
+/// that cannot be read names one that nobody knows.
+pub(crate) fn mark_sources(text: &str) -> Vec<String> {
+    let words = Document::parse(text).and_then(|document| document.fields().words(FIELD));
+    if let Ok(words) = words {
+        return words.unwrap_or_default();
+    }
+    let mut words = Vec::new();
+    let mut is_marked = false;
+    let mut goes_on = false;
+    for line in text.lines() {
+        let field = line.trim_start().strip_prefix(FIELD);
+        goes_on = field.is_some() || goes_on && line.starts_with([' ', '-', ']']);
+        is_marked |= field.is_some();
+        if goes_on {
+            let is_between = |c: char| c.is_whitespace() || "[],\"'".contains(c);
+            let of_line = field.unwrap_or(line).split(is_between);
+            let of_line = of_line.map(|word| word.trim_start_matches([':', '-']));
+            words.extend(of_line.filter(|word| !word.is_empty()).map(ToOwned::to_owned));
+        }
+    }
+    if is_marked && words.is_empty() {
+        words.push("unknown".to_owned());
+    }
+    words
+}
+
 /// Returns the text with the field as the last one of its front matter, in place of any that it
 /// has.
 fn with_field(text: &str, value: &str) -> String {
@@ -91,5 +118,21 @@ mod tests {
         assert_eq!(marked(list, &["mcp:a"]), both);
         let flow = "{name: a}";
         assert!(marked(flow, &["mcp:a"]).contains("cannot be added"), "{}", marked(flow, &["a"]));
+    }
+
+    #[test]
+    fn a_mark_is_read_in_a_text_that_is_no_skill() {
+        let mark = "written-after-reading: [\"mcp:a\", 'web:b']";
+        for text in [
+            format!("---\nname: [\n{mark}\n---\n"),
+            format!("---\n{mark}\n"),
+            format!("name: a\n{mark}\n"),
+            format!("---\nname: a\nname: b\n{}\n---\n", mark.replace(": [", ":\n [")),
+            "---\n{\nwritten-after-reading:\n- mcp:a\n- web:b\n---\n".to_owned(),
+        ] {
+            assert_eq!(mark_sources(&text), ["mcp:a", "web:b"], "{text}");
+        }
+        assert_eq!(mark_sources("---\n{\nwritten-after-reading: []\n"), ["unknown"]);
+        assert_eq!(mark_sources("---\n{\nname: a\n"), [""; 0]);
     }
 }

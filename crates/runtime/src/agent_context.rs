@@ -84,10 +84,12 @@ impl AgentContext {
 
     /// Returns the sources of the agent's task.
     pub(crate) fn task_sources(&self) -> BTreeSet<Source> {
-        match &self.spec().parent {
+        let mut sources = match &self.spec().parent {
             None => [Source::user()].into(),
             Some(parent) => self.shared.states.parent_sources(parent),
-        }
+        };
+        sources.extend(self.spec().task_sources.iter().cloned());
+        sources
     }
 
     /// Records an event of this agent, which changes its state.

@@ -151,7 +151,7 @@ impl AgentState {
             receipts: Receipts::default(),
             processes: ProcessLog::default(),
             tool_state: ToolState::default(),
-            sources: SourceLog::default(),
+            sources: SourceLog::new(&spec.system_sources),
             mailbox: VecDeque::new(),
             texts: TextLog::default(),
             ending: AgentEndState::default(),
@@ -161,7 +161,8 @@ impl AgentState {
     /// Returns the state of a new child whose conversation begins with that of its parent: with what
     /// its parent has read from outside.
     pub(crate) fn fork(spec: &AgentSpec, parent: &Self) -> Self {
-        let sources = SourceLog::fork(&parent.sources);
+        let mut sources = SourceLog::fork(&parent.sources);
+        sources.record(&spec.system_sources);
         Self { run: Run::fork(spec.limits, &parent.run), sources, ..Self::new(spec) }
     }
 

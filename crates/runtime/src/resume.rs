@@ -1,6 +1,6 @@
 //! Resumes a stored session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
@@ -66,6 +66,8 @@ pub enum ResumeError {
 pub struct Continue {
     /// The person's new message, if any.
     pub message: Option<String>,
+    /// Sources of parts of the message, beside the person.
+    pub sources: BTreeSet<Source>,
     /// Images that the model sees with the message.
     pub images: Vec<Image>,
     /// Another model for the top agent, if any.
@@ -173,7 +175,7 @@ async fn record_turn(
         (state.has_begun(), state.outcome().is_some())
     };
     if !begun && (!ended || how.message.is_none()) {
-        let task = message_of(spec.task.clone(), spec.images.clone());
+        let task = message_of(&spec.task, &spec.task_sources, &spec.images);
         if let Some(blocked) = submit(shared, spec, task, cancel).await? {
             return Ok(Some(blocked));
         }
@@ -190,7 +192,7 @@ async fn record_turn(
             shared.bus.record(spec, Event::AgentResume { max_iterations, task: None })?;
         }
         let text = shared.parts.secrets.scrub(&text).into_owned();
-        let message = message_of(text, how.images);
+        let message = message_of(&text, &how.sources, &how.images);
         if let Some(blocked) = submit(shared, spec, message, cancel).await? {
             return Ok(Some(blocked));
         }
@@ -237,9 +239,10 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     })
 }
 
-/// Returns a message of the person.
-fn message_of(text: String, images: Vec<Image>) -> UserMessage {
-    UserMessage { images, ..UserMessage::new(text).with_sources([Source::user()]) }
+/// Returns a message of the person, which has parts of other sources.
+fn message_of(text: &str, others: &BTreeSet<Source>, images: &[Image]) -> UserMessage {
+    let sources = others.iter().cloned().chain([Source::user()]);
+    UserMessage { images: images.to_vec(), ..UserMessage::new(text).with_sources(sources) }
 }
 
 /// Puts a message of the person on record, unless a hook blocks it: then that is the end.

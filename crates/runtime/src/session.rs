@@ -1,5 +1,6 @@
 //! A session: one top agent, all its descendants, one journal.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -172,11 +173,15 @@ impl Session {
     #[must_use]
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
-        let memory = self.shared.parts.memory.as_ref().and_then(|memory| memory.snapshot());
+        let memory = self.shared.parts.memory.as_ref();
+        let memory =
+            memory.and_then(|memory| Some((memory.snapshot()?, memory.snapshot_sources())));
+        let (memory, system_sources) = memory.unzip();
         let source = Source::tool("memory");
         let quoted = |text: String| frame_quote(&source, &text).into_string().into();
         AgentSpec {
             system: memory.map(quoted).into_iter().collect(),
+            system_sources: system_sources.unwrap_or_default(),
             toolsets: catalog.toolsets().into_iter().collect(),
             tools: catalog.iter().map(|entry| entry.name().clone()).collect(),
             ..top_agent(&self.id, model, task, cwd)
@@ -336,11 +341,13 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         spawned_by: None,
         goal: task.to_owned(),
         task: task.to_owned(),
+        task_sources: BTreeSet::new(),
         model: model.to_owned(),
         images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
+        system_sources: BTreeSet::new(),
         prefill: Vec::new(),
         is_fork: false,
         toolsets: Vec::new(),

@@ -7,7 +7,7 @@ use deputize_core::ToolEffect;
 use deputize_core::agent::AgentSpec;
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::{for_terminal_line, remove_frames};
-use deputize_core::source::Source;
+use deputize_core::source::{Source, SourceKind, outside};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -137,10 +137,15 @@ impl SessionFold {
             "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),
             "message" => {
                 let MessageFields { text, from, sources } = event(record)?;
+                let is_asked = sources.is_empty() || sources.iter().any(is_request);
                 self.read_sources(sources);
                 // What a child says is found where it said it.
                 let is_repeated = self.opening.remove(agent.as_ref()) || from.is_some();
-                (!is_repeated).then_some((asked(depth), text))
+                if !is_asked {
+                    limits = (RESULT_BYTES, RESULT_END_BYTES);
+                }
+                let kind = if is_asked { asked(depth) } else { EntryKind::Result };
+                (!is_repeated).then_some((kind, text))
             }
             "model.response" => Some((EntryKind::Reply, event::<ReplyFields>(record)?.reply.text)),
             "tool.start" => call_words(&event(record)?).map(|words| (EntryKind::Call, words)),
@@ -165,6 +170,7 @@ impl SessionFold {
 
     fn start(&mut self, spec: &AgentSpec, agent: &str, depth: u32) -> Option<(EntryKind, String)> {
         self.opening.insert(agent.to_owned());
+        self.outside.extend(outside(&spec.system_sources));
         // What the host put around the person's words is the same in many sessions.
         let text = if depth == 0 { spec.request() } else { &spec.goal };
         if depth == 0 && self.goal.is_empty() {
@@ -185,6 +191,13 @@ impl SessionFold {
             }
         }
     }
+}
+
+/// Returns whether a source is the person or the agent above. What no such source has a part in
+/// asks for nothing: it says what a command did.
+fn is_request(label: &Value) -> bool {
+    let source = serde_json::from_value::<Source>(label.clone());
+    source.is_ok_and(|it| matches!(it.kind(), SourceKind::User | SourceKind::Parent))
 }
 
 /// What a message for an agent at this depth is.

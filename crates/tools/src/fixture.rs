@@ -248,6 +248,8 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
+        task_sources: BTreeSet::new(),
+        system_sources: BTreeSet::new(),
     };
     let catalog = Catalog::default();
     let agent = AgentView {

@@ -17,6 +17,7 @@ mod entry;
 mod files;
 mod topic;
 
+use entry::mark_sources;
 pub use files::{MemoryFiles, MemoryPrompt};
 pub use topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 
@@ -144,7 +145,8 @@ fn change(args: &Args, cx: &ToolCx, choose: fn(&MemoryFiles) -> MemoryFiles) -> 
     };
     match done {
         Ok((what, entry)) => {
-            let sources = [Source::memory(topic.as_str())].into();
+            // A text that was removed or replaced may be written again.
+            let sources = mark_sources(&entry).chain([Source::memory(topic.as_str())]).collect();
             Ok(ToolOutput { sources, ..ToolOutput::text(format!("{what}: {entry}")) })
         }
         Err(error @ MemoryFileError::Io { .. }) => Err(ToolError::failed(error)),
@@ -157,7 +159,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::ToolFixture;
+    use crate::fixture::{ToolFixture, result};
 
     #[tokio::test]
     async fn facts_are_kept_with_what_was_read_from_outside_before() {
@@ -181,6 +183,23 @@ mod tests {
         let remove = json!({"action": "remove", "topic": "user", "old": "mate"});
         assert!(call(remove).await.starts_with("removed: Likes mate."));
         assert_eq!(bench.get("memory/user.md"), b"# About the person\n");
+    }
+
+    #[tokio::test]
+    async fn what_an_entry_was_written_after_comes_with_it() {
+        let bench = ToolFixture::new();
+        let settings = &bench.cx.agent.session.settings;
+        let files = MemoryFiles::new(bench.path("memory"), Secrets::default());
+        files.add(MemoryTopic::User, "Likes tea.", &["web:a.example".to_owned()]).unwrap();
+        settings.get_or_insert_with(|| MemorySettings { files: Some(files) });
+        let from = [Source::memory("user"), Source::web("a.example")];
+        for arguments in [
+            json!({"action": "replace", "topic": "user", "old": "tea", "text": "Likes mate."}),
+            json!({"action": "remove", "topic": "user", "old": "mate"}),
+        ] {
+            let output = result(&bench.cx, MemoryTool, arguments).await.unwrap();
+            assert_eq!(output.sources, from.clone().into(), "{}", output.content);
+        }
     }
 
     #[tokio::test]

@@ -257,6 +257,8 @@ impl LibraryState {
             unapproved: Vec::new(),
             profile: None,
             profile_max_iterations: None,
+            task_sources: BTreeSet::new(),
+            system_sources: BTreeSet::new(),
         }
     }
 

@@ -275,3 +275,28 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     let unknown = deputize(&lab, &["memory", "show", "us"]).await.with_code(2);
     assert!(unknown.err.contains("there is no memory `us`; there are `user` and `work`"));
 }
+
+#[tokio::test]
+async fn a_mark_in_the_prompt_counts_as_read_and_the_first_message_names_its_parts() {
+    let marked = "- It rings. [written after reading web:evil.example]\n";
+    let in_message = ["host", "memory:work", "project:AGENTS.md", "user", "web:evil.example"];
+    for (schemas, sources) in
+        [("narrowed", json!(["user"])), ("cache_preserving", json!(in_message))]
+    {
+        let lab = Lab::new();
+        fs::create_dir_all(lab.path("home/memory")).unwrap();
+        fs::write(lab.path("home/memory/work.md"), marked).unwrap();
+        fs::write(lab.work("AGENTS.md"), "Run the tests.\n").unwrap();
+        let server = model(calls_in_order(vec![add("user", "Likes tea.")])).await;
+        let set = format!("delegation.tool_schemas={schemas}");
+        let args =
+            ["--approve", "auto", "--project-files", "--set", &set, "--output", "events", "Go"];
+        let end = lab.run(&server, &args).end().await.with_code(0);
+        let sent = ChatRequest::of(&server.requests()[0]).last_user().to_owned();
+        assert_eq!(sent.contains("It rings."), schemas == "cache_preserving", "{sent}");
+        assert_eq!(end.events("message")[0]["sources"], sources);
+        let user = fs::read_to_string(lab.path("home/memory/user.md")).unwrap();
+        let mark = "[written after reading web:evil.example]";
+        assert_eq!(user, format!("# About the person\n- Likes tea. {mark}\n"));
+    }
+}

@@ -66,6 +66,7 @@ pub(super) fn policy(
             workspace: found.workspace.clone(),
             logs: logs(from),
             child_base,
+            child_base_sources: found.prompt.child_sources(set.context_files),
             guidance: found.prompt.guidance.clone(),
         },
     }

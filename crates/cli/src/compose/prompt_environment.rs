@@ -71,7 +71,10 @@ impl PromptEnvironment {
             }
             None => None,
         };
-        prompt.memory = from.environment.own.memory.as_ref().and_then(|memory| memory.snapshot());
+        if let Some(memory) = &from.environment.own.memory {
+            prompt.memory = memory.snapshot();
+            prompt.memory_sources = memory.snapshot_sources();
+        }
         Self {
             prompt,
             terminal: from.environment.terminals.stdout,
@@ -132,6 +135,7 @@ impl PromptEnvironment {
                 let memory = files.prompt_text();
                 warnings.extend(memory.faults.iter().map(|fault| describe_error(fault)));
                 prompt.memory = memory.text;
+                prompt.memory_sources = memory.sources;
             }
         }
         let may_delegate = |name: &String| {

@@ -1,5 +1,6 @@
 //! Piped input beside a task, as it is put before the person's words in a message.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -95,6 +96,11 @@ pub(crate) fn message(material: Option<&str>, words: &str) -> String {
         Some(material) => format!("{material}\n\n{words}"),
         None => words.to_owned(),
     }
+}
+
+/// Returns the sources of a message with this material, beside the person.
+pub(crate) fn sources_of(material: Option<&str>) -> BTreeSet<Source> {
+    material.map(|_| Source::input(NAME)).into_iter().collect()
 }
 
 /// The words of a message, without the material that [`message`] puts before them. The frame's

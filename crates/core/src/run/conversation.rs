@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::compaction::{Compaction, CompactionInput};
 use crate::message::{Message, UserMessage};
 use crate::name::ChildEndId;
-use crate::source::{Source, outside};
+use crate::source::Source;
 
 /// A conversation, and the messages that wait until its calls have results.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,15 +83,16 @@ impl Conversation {
     }
 
     /// Replaces a part of the conversation by a message. A part that it does not have changes
-    /// nothing; the result says whether it has it. The message has the sources from outside of
-    /// those that it replaces.
+    /// nothing; the result says whether it has it. The message has the sources of those that it
+    /// replaces.
     pub(super) fn compact(&mut self, compaction: &Compaction) -> bool {
         let Compaction { part, text, request, .. } = compaction;
         if !part.fits(self.messages.len()) {
             return false;
         }
         let replaced = self.messages.iter().enumerate().filter(|(at, _)| !part.keeps(*at));
-        let mut sources = outside(replaced.flat_map(|(_, message)| message.sources()));
+        let sources = replaced.flat_map(|(_, message)| message.sources());
+        let mut sources: BTreeSet<Source> = sources.cloned().collect();
         sources.insert(Source::summary(&request.model));
         let tail = self.messages.split_off(part.end);
         let mut at = 0;

@@ -6,6 +6,7 @@ use deputize_core::ToolDecl;
 use deputize_core::agent::Role;
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::profile::Profile;
+use deputize_core::source::Source;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -75,6 +76,7 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
         },
         host: DelegationHost {
             child_base: vec!["You are an agent.".into()],
+            child_base_sources: [Source::project("AGENTS.md")].into(),
             ..DelegationHost::default()
         },
         ..DelegationConfig::default()
@@ -84,6 +86,8 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
     let [one, two] = plan.specs.as_slice() else { panic!() };
     assert_eq!(one.system[..2], two.system[..2]);
     assert_eq!(&*two.system[2], "YOUR TASK:\nB\n\nCONTEXT:\nC");
+    assert_eq!(two.system_sources, [Source::project("AGENTS.md")].into());
+    assert_eq!(two.task_sources, [].into());
 }
 
 #[test]
@@ -100,12 +104,14 @@ fn a_child_that_shares_its_parents_prefix_learns_of_itself_in_its_first_message(
         },
         host: DelegationHost {
             child_base: vec!["Date: 2026-01-31".into()],
+            child_base_sources: [Source::project("AGENTS.md")].into(),
             ..DelegationHost::default()
         },
         ..DelegationConfig::default()
     };
     let mut family = ParentFixture::new(TOOLS);
     family.spec.system = vec!["You are an agent.".into()];
+    family.spec.system_sources = [Source::web("a.example")].into();
     let declared: Vec<Arc<ToolDecl>> =
         family.catalog.iter().map(|entry| Arc::new(entry.tool.spec().decl.clone())).collect();
     let arguments = json!({"goal": "A", "context": "C", "toolsets": ["web"],
@@ -114,6 +120,8 @@ fn a_child_that_shares_its_parents_prefix_learns_of_itself_in_its_first_message(
     let plan = plan(read(&arguments, &config), CALL, parent, &config).unwrap();
     let child = &plan.specs[0];
     assert_eq!(child.system, family.spec.system);
+    assert_eq!(child.system_sources, family.spec.system_sources);
+    assert_eq!(child.task_sources, [Source::host(), Source::project("AGENTS.md")].into());
     assert_eq!(child.declared.as_deref(), Some(declared.as_slice()));
     assert_eq!(child.options.max_output_tokens, Some(77));
     assert_eq!(child.options.reasoning_effort.as_deref(), Some("high"));

@@ -26,6 +26,11 @@ struct ChildSources {
 }
 
 impl SourceLog {
+    /// Returns the log of an agent whose system text has these sources.
+    pub(super) fn new(system: &BTreeSet<Source>) -> Self {
+        Self { outside: outside(system), ..Self::default() }
+    }
+
     /// Returns the log of a child whose conversation begins with that of its parent.
     pub(super) fn fork(parent: &Self) -> Self {
         Self { outside: parent.outside.clone(), ..Self::default() }

@@ -230,6 +230,15 @@ impl RecordedSession {
     }
 }
 
+impl RecordedSession {
+    /// Returns the sources of the summary in the top agent's conversation.
+    fn summary_sources(&self) -> BTreeSet<Source> {
+        let messages = self.states.get(&top()).unwrap().messages();
+        let summary = messages.iter().find(|it| it.sources().contains(&Source::summary("p/m")));
+        summary.unwrap().sources().clone()
+    }
+}
+
 fn said(text: &str, source: Source) -> Event {
     Event::Message(UserMessage::new(text).with_sources([source]))
 }
@@ -274,9 +283,34 @@ fn a_report_has_the_sources_of_its_child() {
     let read = [Source::child(child.as_str()), Source::web("a")];
     assert_eq!(session.outside()[&top()], BTreeSet::from(read.clone()));
     session.compact();
-    let messages = session.states.get(&top()).unwrap().messages();
-    let summary = messages.iter().find(|it| it.sources().contains(&Source::summary("p/m")));
-    assert!(summary.unwrap().sources().is_superset(&BTreeSet::from(read)));
+    assert!(session.summary_sources().is_superset(&BTreeSet::from(read)));
+}
+
+#[test]
+fn a_summary_has_all_sources_of_what_it_replaces() {
+    let mut session = RecordedSession::begun();
+    session.read(&top(), "tool:look", false);
+    session.compact();
+    let sources = [Source::summary("p/m"), Source::tool("look")];
+    assert!(session.summary_sources().is_superset(&BTreeSet::from(sources)));
+}
+
+#[test]
+fn what_the_system_text_names_from_outside_counts_as_read() {
+    let mut session = RecordedSession::begun();
+    session.start_child(false);
+    let child = session.child.clone().unwrap();
+    let states = AgentStates::default();
+    for record in &mut session.records {
+        if let Event::AgentStart(start) = &mut record.event {
+            start.spec.system_sources = [Source::web("b"), Source::memory("work")].into();
+        }
+        states.apply(record);
+    }
+    for agent in [top(), child] {
+        let read = states.get(&agent).unwrap().read().outside().clone();
+        assert_eq!(read, BTreeSet::from([Source::web("b")]));
+    }
 }
 
 #[test]

@@ -73,10 +73,11 @@ impl FinishedCall {
         }
     }
 
-    /// Adds lines to what the model gets.
+    /// Adds lines of this program to what the model gets.
     pub(super) fn add(&mut self, lines: Option<String>) {
         if let Some(lines) = lines {
             self.text = ModelText::own(format!("{}\n{lines}", self.text.as_str()));
+            self.sources.insert(Source::host());
         }
     }
 }

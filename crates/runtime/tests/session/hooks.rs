@@ -1,11 +1,13 @@
 //! Hooks and memory: what they see, what they stop, and what they cannot break.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint, HookRun};
 use deputize_core::memory::{Memory, MemoryError};
 use deputize_core::model::{Reply, Request};
+use deputize_core::source::Source;
 use deputize_core::{
     AgentId, BoxFuture, CallId, Cancel, CancelReason, Event, Message, Outcome, SessionId, Status,
 };
@@ -421,6 +423,10 @@ impl Memory for Notes {
     fn snapshot(&self) -> Option<String> {
         Some("The person likes\u{200b} short answers.".to_owned())
     }
+
+    fn snapshot_sources(&self) -> BTreeSet<Source> {
+        [Source::web("a.example")].into()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -477,6 +483,7 @@ async fn a_top_agents_system_text_begins_with_what_the_memory_has() {
     assert!(
         block.starts_with("<tool:memory ") && block.contains("\nThe person likes short answers.\n")
     );
+    assert_eq!(spec.system_sources, [Source::web("a.example")].into());
 }
 
 /// What hooks and the memory hear of two children after a restart that came when so much was on

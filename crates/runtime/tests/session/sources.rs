@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
+use deputize_core::hook::{Hook, HookAnswer, HookInput, HookPoint};
 use deputize_core::model::{Reply, Request};
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::source::Source;
@@ -186,4 +187,33 @@ async fn a_resumed_session_knows_what_was_read() {
         resumed(&dir, sourced(&again, rule)).await;
         assert_eq!(again.done(), world.done(), "{last}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_hook_says_after_a_call_is_of_the_host() {
+    struct Remark;
+    impl Hook for Remark {
+        fn name(&self) -> &str {
+            "remark"
+        }
+
+        fn wants(&self, point: HookPoint) -> bool {
+            point == HookPoint::PostToolUse
+        }
+
+        fn run<'a>(&'a self, _: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
+            Box::pin(async { HookAnswer::block("look again") })
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let rule = |results: usize, _: &Request<'_>| match results {
+        0 => call("look", json!({})),
+        _ => Reply::text("rule", "done"),
+    };
+    let mut parts = sourced(&world, rule);
+    parts.hooks.hooks = vec![Arc::new(Remark)];
+    run(folder.path(), sourced_spec(folder.path()), parts, &Cancel::new()).await;
+    let shown = sources(&world.records.lock());
+    assert!(shown.ends_with("s look: host tool:look"), "{shown}");
 }

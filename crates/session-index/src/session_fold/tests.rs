@@ -105,3 +105,31 @@ fn words_of_people_agents_and_tools_are_searched() {
     assert_eq!(fold.outside, BTreeSet::from(outside));
     assert_eq!(fold.begun, Some(0));
 }
+
+#[test]
+fn what_nobody_asked_for_is_a_result_and_what_the_prompt_names_was_read() {
+    let mut fold = SessionFold::default();
+    let mut start = agent_start("s", "Go");
+    start["spec"]["system_sources"] = serde_json::json!(["memory:work", "web:b.example"]);
+    let message = |seq, text: &str, sources: &[&str]| {
+        let event = serde_json::json!({"type": "message", "text": text, "sources": sources});
+        record(seq, "s", &event)
+    };
+    let records = [
+        record(0, "s", &start),
+        message(1, "Go", &["user"]),
+        message(2, "background command ended: secret plan", &["tool:terminal"]),
+        message(3, "see this", &["input:stdin", "user"]),
+        message(4, "and that", &["parent", "web:a.example"]),
+    ];
+    assert_eq!(
+        entries(&mut fold, &records)[1..],
+        [
+            "2 result [] background command ended: secret plan",
+            "3 prompt [] see this",
+            "4 prompt [] and that",
+        ]
+    );
+    let outside = [Source::web("a.example"), Source::web("b.example")];
+    assert_eq!(fold.outside, BTreeSet::from(outside));
+}

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use deputize_core::source::Source;
+
 use super::topic::MemoryTopic;
 
 /// What an entry begins with.
@@ -28,6 +30,11 @@ pub(super) fn marked(text: String, sources: BTreeSet<String>) -> String {
 pub(super) fn unmarked(entry: &str) -> (&str, Vec<&str>) {
     let parts = entry.strip_suffix(']').and_then(|entry| entry.rsplit_once(MARK));
     parts.map_or((entry, Vec::new()), |(text, sources)| (text, sources.split(", ").collect()))
+}
+
+/// Returns the sources that the mark of an entry names.
+pub(super) fn mark_sources(entry: &str) -> impl Iterator<Item = Source> {
+    unmarked(entry).1.into_iter().map(Source::from_lasting_label)
 }
 
 /// An entry as a text has it.

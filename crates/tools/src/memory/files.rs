@@ -1,5 +1,6 @@
 //! What agents keep across sessions: two Markdown files with an entry a line.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,11 +8,12 @@ use std::time::Duration;
 
 use deputize_core::memory::{Memory, MemoryError};
 use deputize_core::sanitize::{Secrets, clean};
+use deputize_core::source::Source;
 use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
 
-use super::entry::{BULLET, TextEntry, marked, parse, text_of, unmarked};
+use super::entry::{BULLET, TextEntry, mark_sources, marked, parse, text_of, unmarked};
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 use crate::secret_text::secret_in;
 
@@ -49,6 +51,8 @@ pub struct MemoryFiles {
 pub struct MemoryPrompt {
     /// Their entries; `None` if there are none.
     pub text: Option<String>,
+    /// Their topics, and the sources that their marks name.
+    pub sources: BTreeSet<Source>,
     /// Files that are there and cannot be read.
     pub faults: Vec<MemoryFileError>,
 }
@@ -101,6 +105,7 @@ impl MemoryFiles {
     #[must_use]
     pub fn prompt_text(&self) -> MemoryPrompt {
         let mut texts = Vec::new();
+        let mut sources = BTreeSet::new();
         let mut faults = Vec::new();
         for topic in MemoryTopic::ALL {
             let mut entries = match self.entries(topic) {
@@ -114,6 +119,8 @@ impl MemoryFiles {
             while text_of(topic, &entries).len() > MEMORY_BYTES && entries.pop().is_some() {}
             let more = all - entries.len();
             if all > 0 {
+                sources.insert(Source::memory(topic.as_str()));
+                sources.extend(entries.iter().flat_map(|entry| mark_sources(entry)));
                 texts.push(text_of(topic, &entries));
             }
             if more > 0 {
@@ -121,7 +128,7 @@ impl MemoryFiles {
                 texts.push(format!("[{more} more {are} left out here]\n"));
             }
         }
-        MemoryPrompt { text: (!texts.is_empty()).then(|| texts.join("\n")), faults }
+        MemoryPrompt { text: (!texts.is_empty()).then(|| texts.join("\n")), sources, faults }
     }
 
     /// Adds an entry, with a mark that names the sources from outside, if there are any.
@@ -277,11 +284,15 @@ impl Memory for MemoryFiles {
     }
 
     fn snapshot(&self) -> Option<String> {
-        let MemoryPrompt { text, faults } = self.prompt_text();
+        let MemoryPrompt { text, faults, .. } = self.prompt_text();
         for fault in faults {
             tracing::warn!(error = %describe_error(&fault), "a memory file is left out");
         }
         text
+    }
+
+    fn snapshot_sources(&self) -> BTreeSet<Source> {
+        self.prompt_text().sources
     }
 }
 

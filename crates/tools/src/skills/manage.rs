@@ -2,7 +2,7 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
-use deputize_core::source::lasting_labels;
+use deputize_core::source::{Source, lasting_labels};
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
@@ -116,7 +116,13 @@ impl TypedTool for SkillManage {
             still_wanted(cx)?;
             let library = library(&cx.agent.session.settings);
             let name = &args.name;
-            let content = || marked_content(&args, &library, cx);
+            let before = match args.action {
+                SkillAction::Create => Vec::new(),
+                SkillAction::Edit | SkillAction::Remove => {
+                    library.own_sources(name).map_err(tool_error)?
+                }
+            };
+            let content = || marked_content(&args, &before, cx);
             let done = match args.action {
                 SkillAction::Create => library.create(name, &content()?).map(|_| "created"),
                 SkillAction::Edit => library.replace(name, &content()?).map(|_| "replaced"),
@@ -126,6 +132,8 @@ impl TypedTool for SkillManage {
             let mark = library.find(name).ok().and_then(|skill| skill.mark());
             let mut output =
                 ToolOutput::text(format!("the skill `{name}` is {done}; later sessions see it"));
+            // The agent may write again what it has read in the skill before.
+            output.sources = before.iter().map(|label| Source::from_lasting_label(label)).collect();
             output.notes.extend(mark.filter(|_| args.action != SkillAction::Remove));
             Ok(output)
         })
@@ -137,12 +145,10 @@ deputize_core::register_tool!("skills", SkillManage);
 
 /// Returns the text to write, with a mark of what this agent has read from outside, and of what
 /// stood in the mark before.
-fn marked_content(args: &Args, library: &SkillLibrary, cx: &ToolCx) -> Result<String, ToolError> {
+fn marked_content(args: &Args, before: &[String], cx: &ToolCx) -> Result<String, ToolError> {
     let content = args.content()?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default);
     let mut sources = lasting_labels(&outside.sources());
-    if args.action == SkillAction::Edit {
-        sources.extend(library.find(&args.name).map(|skill| skill.sources).unwrap_or_default());
-    }
+    sources.extend(before.iter().cloned());
     marked_skill(content, &sources).map_err(|error| tool_error(error.into()))
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 
 use deputize_core::ResourceMap;
@@ -8,7 +9,7 @@ use serde_json::json;
 use super::manage::SkillManage;
 use super::view::{SkillView, SkillsList};
 use super::*;
-use crate::fixture::ToolFixture;
+use crate::fixture::{ToolFixture, result};
 
 fn text(name: &str, description: &str) -> String {
     format!("---\nname: {name}\ndescription: {description}\n---\nDo {name}.\n")
@@ -130,6 +131,23 @@ async fn a_faulty_skill_is_named_with_what_is_wrong() {
     let edit = json!({"action": "edit", "name": "release", "content": text("release", "How.")});
     assert!(bench.call(SkillManage, edit).await.contains("is replaced"));
     assert!(bench.call(SkillView, json!({"name": "release"})).await.starts_with("Do release."));
+}
+
+#[tokio::test]
+async fn a_mark_comes_with_an_edit_and_a_removal_also_of_a_faulty_skill() {
+    let from = BTreeSet::from([Source::web("a.example")]);
+    let mark = "written-after-reading: [\"web:a.example\"]";
+    for front in ["name: notes\ndescription: Notes.", "name: other", "name: ["] {
+        let bench = bench();
+        bench.put("user/notes/SKILL.md", format!("---\n{front}\n{mark}\n---\nDo notes.\n"));
+        let edit = json!({"action": "edit", "name": "notes", "content": text("notes", "Notes.")});
+        let edited = result(&bench.cx, SkillManage, edit).await.unwrap();
+        assert_eq!(edited.sources, from, "{front}");
+        let written = String::from_utf8(bench.get("user/notes/SKILL.md")).unwrap();
+        assert!(written.contains(mark), "{front}: {written}");
+        let remove = json!({"action": "remove", "name": "notes"});
+        assert_eq!(result(&bench.cx, SkillManage, remove).await.unwrap().sources, from, "{front}");
+    }
 }
 
 #[tokio::test]

@@ -62,6 +62,8 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
+        task_sources: BTreeSet::new(),
+        system_sources: BTreeSet::new(),
     }
 }
 

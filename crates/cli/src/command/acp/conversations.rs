@@ -1,6 +1,7 @@
 //! The sessions that an editor has of this program: each in its own directory, with the
 //! configuration that holds there.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,6 +203,7 @@ impl AcpConversation {
         let (session, _) = Session::open(dir, id.clone(), parts).map_err(host_error)?;
         let how = Continue {
             message: Some(turn.text),
+            sources: BTreeSet::new(),
             images,
             model: Some(chosen.name.clone()),
             approver: Some(mode),

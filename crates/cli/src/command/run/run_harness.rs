@@ -39,7 +39,7 @@ use crate::screen::live::Screen;
 use crate::screen::surface::{SizeFn, Surface};
 use crate::stdio::{PrintError, terminal_size};
 use crate::stop::{SignalNotice, Signals};
-use crate::task::attachment::{Attachment, message};
+use crate::task::attachment::{Attachment, message, sources_of};
 
 /// Time limit for the last drawing of an abandoned run.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -217,6 +217,7 @@ impl RunHarness {
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
             message: plan.task.map(|words| message(material, &words)),
+            sources: sources_of(material),
             images: plan.images,
             model: Some(plan.model),
             approver: Some(plan.mode),
