@@ -12,20 +12,27 @@ const NAMES: [&str; 6] =
     [".git", ".gitmodules", ".gitconfig", ".config/git/config", ".envrc", ".mcp.json"];
 /// Path endings of files and folders that agents and other programs of the kind read as instructions
 /// or as settings of theirs.
-const INSTRUCTIONS: [&str; 15] = [
+const INSTRUCTIONS: [&str; 21] = [
     "AGENTS.md",
+    "AGENTS.override.md",
     "CLAUDE.md",
     "CLAUDE.local.md",
     "GEMINI.md",
     ".cursorrules",
     ".cursor/rules",
+    ".windsurfrules",
     ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".opencode/agent",
+    ".agents/skills",
     ".claude/agents",
     ".claude/commands",
     ".claude/hooks",
+    ".claude/rules",
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".claude/skills",
+    // For agents that work inside `.deputize`; to others all of it is closed.
     ".deputize/agents",
     ".deputize/skills",
 ];

@@ -13,7 +13,7 @@ use crate::snippet::{FOUND, FOUND_END, Snippet};
 const LOOKED_AT: usize = 400;
 /// The most results of tools that are ranked, the ones that came last into the index: to rank all would
 /// take as long as all else.
-const RESULTS_RANKED: i64 = 4_000;
+pub(crate) const RESULTS_RANKED: i64 = 4_000;
 /// Words of a snippet.
 const SNIPPET_WORDS: u32 = 28;
 
@@ -22,10 +22,10 @@ const FIND: &str = "
     SELECT entry.id, entry.session, session.name, entry.seq, entry.at, entry.agent, entry.kind
     FROM (
         SELECT rowid AS id, bm25(TABLE) AS points FROM TABLE
-        WHERE TABLE MATCH ?1 ORDER BY rowid DESC LIMIT ?4
+        WHERE TABLE MATCH ?1 AND rowid NOT IN (SELECT id FROM entry WHERE session = ?2)
+        ORDER BY rowid DESC LIMIT ?4
     ) AS matching
     JOIN entry ON entry.id = matching.id JOIN session ON session.id = entry.session
-    WHERE entry.session <> ?2
     ORDER BY matching.points * CASE entry.kind WHEN 'call' THEN 0.5 ELSE 1.0 END,
         entry.at DESC, session.name DESC, entry.seq
     LIMIT ?3";

@@ -3,7 +3,7 @@
 #[cfg(feature = "html")]
 mod html;
 #[cfg(feature = "html")]
-mod nesting;
+mod page_parser;
 #[cfg(feature = "pdf")]
 mod pdf;
 

@@ -8,7 +8,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::{blocks, calls_in_order};
-use crate::program::{ChatRequest, Lab, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 #[tokio::test]
 async fn the_patches_of_the_page_do_what_it_says() {
@@ -84,6 +84,35 @@ async fn instructions_for_agents_are_written_after_a_yes_alone() {
         let reason = |name: &str| format!("agents of later sessions obey what stands in `{name}`");
         assert_eq!(asked, [reason("AGENTS.md"), reason(".claude/agents")]);
     }
+}
+
+/// A project's `.deputize` is closed. Whoever works in it is asked about what later sessions obey.
+#[tokio::test]
+async fn folders_of_skills_and_profiles_are_not_written_unasked() {
+    let lab = Lab::new();
+    fs::create_dir(lab.work(".deputize")).unwrap();
+    let write = |path: &str| ("write_file", json!({"path": path, "content": "Obey me.\n"}));
+    let server = model(calls_in_order(vec![
+        write(".deputize/agents/x.md"),
+        write(".agents/skills/x/SKILL.md"),
+        write(".agents/notes.md"),
+    ]))
+    .await;
+    lab.run(&server, &["--approve", "deny", "Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    let results = ChatRequest::of(requests.last().unwrap());
+    let closed = results.results()[0];
+    assert!(closed.contains("file tools do not write `.deputize` or below it"), "{closed}");
+    assert!(results.results()[1].contains("`.agents/skills`"), "{}", results.results()[1]);
+    assert!(lab.work(".agents/notes.md").exists() && !lab.work(".agents/skills").exists());
+
+    let paths = ["agents/x.md", "skills/x/SKILL.md", "config.yaml", "notes.md"];
+    let server = model(calls_in_order(paths.map(write).to_vec())).await;
+    let mut command = lab.run_command(&server, &["--approve", "deny", "Go"]);
+    command.current_dir(lab.work(".deputize"));
+    RunningProgram::start(command).end().await.with_code(0);
+    let written = paths.map(|path| lab.work(".deputize").join(path).exists());
+    assert_eq!(written, [false, false, false, true]);
 }
 
 #[tokio::test]

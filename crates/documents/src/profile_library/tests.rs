@@ -1,6 +1,7 @@
 use std::os::unix::fs::symlink;
 
 use deputize_core::agent::Role;
+use deputize_core::protected_path::instruction_file;
 use proptest::prelude::*;
 
 use super::*;
@@ -265,6 +266,14 @@ fn a_folder_has_an_end_and_a_new_file_replaces_none() {
     assert_eq!(error("x", &other), "its `name` is `y`, and it was to be `x`");
     let path = library.create("x", text).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn folders_of_project_profiles_are_written_after_a_yes_alone() {
+    for folder in PROJECT_FOLDERS {
+        let file = Path::new("/w").join(folder).join("x");
+        assert_eq!(instruction_file(&file), Some(folder));
+    }
 }
 
 proptest! {

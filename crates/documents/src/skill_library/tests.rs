@@ -1,5 +1,7 @@
 use std::os::unix::fs::symlink;
 
+use deputize_core::protected_path::instruction_file;
+
 use super::*;
 
 const BUNDLED: &str = "---\nname: split\ndescription: Splits work.\n---\nSplit it.\n";
@@ -201,4 +203,12 @@ fn a_skill_that_its_author_keeps_for_people_says_so() {
     places.put("user/mine/SKILL.md", &text);
     assert!(!places.library().find("mine").unwrap().for_models);
     assert!(places.library().find("split").unwrap().for_models);
+}
+
+#[test]
+fn folders_of_project_skills_are_written_after_a_yes_alone() {
+    for folder in PROJECT_FOLDERS {
+        let file = Path::new("/w").join(folder).join("x");
+        assert_eq!(instruction_file(&file), Some(folder));
+    }
 }

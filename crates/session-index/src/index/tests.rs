@@ -6,6 +6,7 @@ use deputize_core::source::Source;
 use super::*;
 use crate::entry::EntryKind;
 use crate::fixture::{SessionFolder, called, fetched, replied, returned, said, started};
+use crate::search::RESULTS_RANKED;
 
 /// Two sessions, of which the second read a page.
 fn two() -> SessionFolder {
@@ -149,6 +150,21 @@ fn a_session_can_be_left_out_and_limits_are_said() {
     assert_eq!(names(&search("parser", Some("s9"), 8)), ["s2", "s1"]);
     assert!(search("parser", None, 1).has_more && search("parser", None, 2).has_more);
     assert!(!search("clock", None, 1).has_more);
+}
+
+#[test]
+fn a_long_session_that_is_left_out_hides_no_results_of_others() {
+    let folder = SessionFolder::new();
+    folder.add("s1", [started("s1", "Build"), returned("error: E0308")]);
+    assert_eq!(folder.found("E0308").len(), 1);
+    let results = (0..=RESULTS_RANKED).map(|_| returned("error: E0308"));
+    folder.add("s2", [started("s2", "Build")].into_iter().chain(results));
+    let query = SearchQuery::parse("E0308").unwrap();
+    let except = SessionId::new("s2".to_owned()).unwrap();
+    let limits = SearchLimits::default();
+    let found = folder.index().search(&query, Some(&except), limits, &Cancel::new()).unwrap();
+    let names: Vec<_> = found.sessions.iter().map(|it| it.session.as_str()).collect();
+    assert_eq!(names, ["s1"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 use url::Url;
 
-use super::nesting::limit_nesting;
+use super::page_parser::parse_page;
 use super::{Conversion, ConvertedText};
 
 /// Elements that hold nothing to read.
@@ -18,13 +18,12 @@ const AROUND: [&str; 3] = ["aside", "footer", "nav"];
 /// Converts a page. Of a page with one main text, only that text is kept, unless all of it is asked
 /// for.
 pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedText, String> {
-    let page = &*limit_nesting(page);
     if !conversion.whole
         && let Some(article) = article(page, &conversion.url)
     {
         return Ok(article);
     }
-    let page = Document::from(page);
+    let page = parse_page(page);
     let mut skipped = SKIPPED.to_vec();
     if !conversion.whole {
         skipped.extend(AROUND);
@@ -38,12 +37,12 @@ pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedTe
 /// Returns the main text of a page; `None` if the page does not look as if it had one.
 fn article(page: &str, url: &str) -> Option<ConvertedText> {
     let config = Config { keep_classes: true, ..Config::default() };
-    let mut reader = Readability::new(page, Some(url), Some(config)).ok()?;
+    let mut reader = Readability::with_document(parse_page(page), Some(url), Some(config)).ok()?;
     if !reader.is_probably_readable() {
         return None;
     }
     let article = reader.parse().ok()?;
-    let text = Document::from(article.content).md(Some(&SKIPPED)).to_string();
+    let text = parse_page(&article.content).md(Some(&SKIPPED)).to_string();
     (!text.trim().is_empty()).then(|| ConvertedText {
         text,
         title: Some(article.title).filter(|title| !title.trim().is_empty()),
