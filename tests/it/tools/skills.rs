@@ -123,19 +123,6 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     assert_eq!(shown.out, "Take notes.\n");
     let same = edit("notes").await.with_code(0);
     assert_eq!((same.out.as_str(), same.err.as_str()), ("", "nothing changed\n"));
-    // Nor is what somebody else wrote while the editor was open, whose text is kept.
-    let mut command = lab.deputize(&["skills", "edit", "notes"]);
-    let skill = lab.path("home/skills/notes/SKILL.md").display().to_string();
-    command.env("EDITOR", format!("echo Theirs. >> {skill}; echo Mine. >>"));
-    let changed = RunningProgram::start(command).end().await.with_code(1);
-    assert!(changed.err.contains("`notes` was changed meanwhile: edit it again"), "{}", changed.err);
-    assert!(std::fs::read_to_string(&skill).unwrap().ends_with("Theirs.\n"));
-    let kept = changed.err.split("your text is in ").nth(1).unwrap().trim();
-    assert!(std::fs::read_to_string(kept).unwrap().ends_with("Mine.\n"));
-    let folder = Path::new(kept).parent().unwrap();
-    assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
-    std::fs::remove_dir_all(folder).unwrap();
-    put(&lab, "home/skills/notes/SKILL.md", NOTES);
     // One that is no UTF-8 is not replaced by what an editor was shown in its place.
     std::fs::write(lab.path("home/skills/broken/SKILL.md"), b"caf\xe9\n").unwrap();
     let unreadable = edit("broken").await.with_code(1);
@@ -227,4 +214,25 @@ async fn a_skill_written_after_reading_the_web_has_a_mark_and_passes_it_on() {
     assert!(list.out.contains("\"written_after_reading\": [\n"), "{}", list.out);
     let shown = deputize(&lab, &["skills", "show", "notes"]).await.with_code(0);
     assert_eq!(shown.out, format!("Take notes.\n\n[{mark}]\n"));
+}
+
+#[tokio::test]
+async fn what_somebody_else_wrote_while_the_editor_was_open_stays() {
+    let lab = Lab::new();
+    put(&lab, "home/skills/notes/SKILL.md", NOTES);
+    let mut command = lab.deputize(&["skills", "edit", "notes"]);
+    let skill = lab.path("home/skills/notes/SKILL.md").display().to_string();
+    command.env("EDITOR", format!("echo Theirs. >> {skill}; echo Mine. >>"));
+    let changed = RunningProgram::start(command).end().await.with_code(1);
+    assert!(
+        changed.err.contains("`notes` was changed meanwhile: edit it again"),
+        "{}",
+        changed.err
+    );
+    assert!(std::fs::read_to_string(&skill).unwrap().ends_with("Theirs.\n"));
+    let kept = changed.err.split("your text is in ").nth(1).unwrap().trim();
+    assert!(std::fs::read_to_string(kept).unwrap().ends_with("Mine.\n"));
+    let folder = Path::new(kept).parent().unwrap();
+    assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::remove_dir_all(folder).unwrap();
 }
