@@ -67,13 +67,19 @@ impl Args {
         self.background && agent.spec.depth == 0 && is_listed()
     }
 
-    fn check(&self) -> Result<(), ToolError> {
+    fn check(&self, agent: &AgentView) -> Result<(), ToolError> {
         if self.command.trim().is_empty() {
             return Err(ToolError::refused("the command is empty"));
         }
         if !self.background && (self.pty || self.notify_on_complete) {
             let what = if self.pty { "pty" } else { "notify_on_complete" };
             return Err(ToolError::refused(format!("{what} needs background: true")));
+        }
+        if self.is_durable(agent) && (self.pty || self.timeout_seconds.is_some()) {
+            return Err(ToolError::refused(
+                "this command is durable: it has no terminal and no time limit; leave out pty and \
+                 timeout_seconds",
+            ));
         }
         Ok(())
     }
@@ -117,13 +123,13 @@ impl TypedTool for TerminalTool {
         directory.unwrap_or_else(|| first_directory(agent))
     }
 
-    async fn check(&self, args: Args, _: &ToolCx) -> Result<CallCheck, ToolError> {
-        args.check()?;
+    async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        args.check(&cx.agent)?;
         Ok(CallCheck::Accepted)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
-        args.check()?;
+        args.check(&cx.agent)?;
         let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
         let mut shell = terminal.shell.lock().await;
         let running = match &mut *shell {
@@ -311,12 +317,6 @@ impl RunningShell {
         file: SpillFile,
         cx: &ToolCx,
     ) -> Result<StartedCommand, ToolError> {
-        if args.pty || args.timeout_seconds.is_some() {
-            return Err(ToolError::refused(
-                "this command is durable: it has no terminal and no time limit; leave out pty and \
-                 timeout_seconds",
-            ));
-        }
         let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
         let first = ShellState { cwd: first_directory(&cx.agent), env: self.base.clone() };
         let command = self.shell.plain_command(&first, &args.command);
@@ -581,6 +581,19 @@ pub(crate) mod tests {
         run_in(&bench, "mkdir evil && cd evil").await;
         assert_eq!(place(&bench.cx, &plain), bench.path("evil"));
         assert_eq!(place(&bench.cx, &durable), bench.root());
+    }
+
+    #[tokio::test]
+    async fn a_durable_command_with_a_limit_or_a_terminal_is_refused_before_a_question() {
+        let commands =
+            CommandSettings { durable: vec!["true".to_owned()], ..CommandSettings::default() };
+        let bench = bench_with(command_settings(commands));
+        let with =
+            |name: &str, value: Value| json!({"command": "true", "background": true, name: value});
+        for call in [with("pty", json!(true)), with("timeout_seconds", json!(9))] {
+            let checked = bench.check(TerminalTool, &call).await;
+            assert!(checked.starts_with("refused: this command is durable"), "{checked}");
+        }
     }
 
     #[tokio::test]

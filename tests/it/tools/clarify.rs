@@ -48,6 +48,13 @@ async fn without_a_terminal_it_is_not_sent_and_children_never_have_it() {
     assert!(!ChatRequest::of(&requests[0]).tools().contains(&"clarify"));
     let last = ChatRequest::of(requests.last().unwrap());
     assert!(last.results()[0].contains("cannot be used now: nobody can be asked"));
+    // Nor is it named where the tools are listed.
+    let server = model(calls_in_order(vec![("nope", json!({}))])).await;
+    lab.run(&server, &["Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let told = last.results()[0];
+    assert!(told.contains("You have: ") && !told.contains("clarify"), "{told}");
     let listed = lab.deputize(&["tools", "list"]).output().await.unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.contains("no: nobody can be asked"), "{listed}");

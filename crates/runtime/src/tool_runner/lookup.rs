@@ -90,12 +90,12 @@ fn is_permitted(view: &AgentView, entry: &CatalogEntry) -> bool {
     view.spec.tools.contains(entry.name()) && view.authority.permits(entry).is_ok()
 }
 
-/// Returns the names of the tools that the agent may call; where its model was sent an index, that
-/// stands for those which it finds.
+/// Returns the names of the tools that the agent may call and its model was sent; where that was sent
+/// an index, it stands for those which it finds.
 fn permitted_names(view: &AgentView) -> Vec<&str> {
-    let index = view.index();
-    let is_shown = |entry: &&CatalogEntry| index.is_none() || !ToolIndex::has(entry);
-    let entries = view.catalog.iter().filter(|entry| is_permitted(view, entry)).filter(is_shown);
-    let tools = index.into_iter().flat_map(ToolIndex::tools);
+    let is_sent =
+        |entry: &&CatalogEntry| view.declared.iter().any(|tool| tool.name == *entry.name());
+    let entries = view.catalog.iter().filter(|entry| is_permitted(view, entry)).filter(is_sent);
+    let tools = view.index().into_iter().flat_map(ToolIndex::tools);
     entries.chain(tools).map(|entry| entry.name().as_str()).collect()
 }
