@@ -168,14 +168,20 @@ async fn a_killed_program_goes_on_after_a_compaction() {
 #[tokio::test]
 async fn summaries_that_win_nothing_end_the_run_with_what_there_is() {
     let lab = lab();
-    let server = model(|asked| {
+    // One file after the other: the same call again would end the turn too.
+    let file = AtomicUsize::new(0);
+    let server = model(move |asked| {
         let usage = usage(asked);
-        let reply = match asks_for_summary(asked) {
-            true => Reply::text("mock", "Much ado about nothing. ".repeat(1_300)),
-            false => Reply {
+        let read = || {
+            let path = format!("{}.txt", file.fetch_add(1, Ordering::SeqCst) % FILES);
+            Reply {
                 text: "I go on reading.".to_owned(),
-                ..call("read_file", json!({"path": format!("{}.txt", asked.bytes() % FILES)}))
-            },
+                ..call("read_file", json!({"path": path}))
+            }
+        };
+        let reply = match asks_for_summary(asked) {
+            true => Reply::text("mock", "Much ado about nothing. ".repeat(1_450)),
+            false => read(),
         };
         MockAnswer::reply(&Reply { usage, ..reply })
     })

@@ -104,7 +104,7 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
         };
         let folder = library.own_folder(name).map_err(skill_error)?;
         if read_skill(&folder.join("SKILL.md"))? != *before {
-            return Err(CliError::failed(SkillChanged { name: name.to_owned() }));
+            return Err(CliError::failed(SkillConflict { name: name.to_owned() }));
         }
         library.replace(name, text).map_err(skill_error)
     })?;
@@ -117,7 +117,7 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
 /// A skill is another than the one that was edited.
 #[derive(Debug, thiserror::Error)]
 #[error("the skill `{name}` was changed meanwhile: edit it again")]
-struct SkillChanged {
+struct SkillConflict {
     name: String,
 }
 
