@@ -5,7 +5,7 @@ use std::path::Path;
 
 use deputize_process::{CommandIo, Exit, SpillFile};
 
-use crate::process_table::{Marker, Mode, bash, no_zombie_stays, until};
+use crate::process_table::{Marker, Mode, bash, until};
 
 fn holds(file: &Path, text: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|output| output.contains(text))
@@ -44,7 +44,6 @@ async fn it_goes_on_after_its_supervisor_and_writes_on_to_its_file() {
         assert!(started.process.end().await.is_complete(), "{mode:?}");
         assert_eq!(durable.alive(), [0; 0], "{mode:?}");
     }
-    no_zombie_stays().await;
 }
 
 #[tokio::test]
