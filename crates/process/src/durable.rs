@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpgid};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 
@@ -139,6 +140,7 @@ impl DurableProcess {
             let exit = collect(child, &watched).map_or(Exit::Unknown, Exit::from);
             // Nobody may listen any more.
             let _unheard = sender.send(Some(exit));
+            collect_orphans(pid);
             let mut writer = writer;
             let _its_end = writer.wait();
         };
@@ -188,21 +190,58 @@ impl GroupLeader {
             send_to_group(self.pid, signal);
         }
     }
+
+    /// Kills what is left of a group that was ended. Its first process is collected with it.
+    fn kill_rest(&mut self) {
+        if self.is_ended {
+            send_to_group(self.pid, TreeSignal::Kill);
+        }
+        self.is_collected = true;
+    }
 }
 
-/// Waits for the end of the first process. What is left of a group that was ended is killed while
-/// the number of the group is still its own.
+/// Waits for the end of the first process, and collects those of its group that lost their parent
+/// and ended. What is left of a group that was ended is killed while its number is still its own.
 fn collect(mut child: Child, leader: &Mutex<GroupLeader>) -> Option<ExitStatus> {
-    let pid = Pid::from_child(&child);
-    while let Err(rustix::io::Errno::INTR) =
-        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-    {}
-    let mut leader = leader.lock();
-    if leader.is_ended {
-        send_to_group(leader.pid, TreeSignal::Kill);
+    let group = Pid::from_child(&child);
+    loop {
+        wait_for_one(group)?;
+        let mut leader = leader.lock();
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        if waitid(WaitId::Pid(group), look).ok()?.is_some() {
+            leader.kill_rest();
+            return child.wait().ok();
+        }
+        match waitpgid(group, WaitOptions::NOHANG).ok()? {
+            // It ended since the look.
+            Some((pid, status)) if pid == group => {
+                leader.kill_rest();
+                return Some(ExitStatus::from_raw(status.as_raw()));
+            }
+            Some(_) | None => {}
+        }
     }
-    leader.is_collected = true;
-    child.wait().ok()
+}
+
+/// Collects what the first process left in its group. The kernel makes this program its parent. What
+/// left the group too is in the table of processes until this program ends.
+fn collect_orphans(pid: i32) {
+    let Some(group) = Pid::from_raw(pid) else { return };
+    while wait_for_one(group).is_some() {
+        let _its_end = waitpgid(group, WaitOptions::NOHANG);
+    }
+}
+
+/// Waits until a child in this group has ended, and leaves it to be collected. `None` if there is no
+/// such child.
+fn wait_for_one(group: Pid) -> Option<()> {
+    loop {
+        match waitid(WaitId::Pgid(Some(group)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(_) => return Some(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use deputize_process::{CommandIo, Exit, SpillFile};
 
-use crate::process_table::{Marker, Mode, bash, until};
+use crate::process_table::{Marker, Mode, bash, no_zombie_stays, until};
 
 fn holds(file: &Path, text: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|output| output.contains(text))
@@ -57,6 +57,20 @@ async fn ending_it_ends_its_group_when_its_first_process_goes_at_once() {
     until("both sleep", || marker.sleeping() == 2).await;
     assert!(started.process.end().await.is_complete());
     until("nothing is left", || marker.alive().is_empty()).await;
+    no_zombie_stays().await;
+}
+
+#[tokio::test]
+async fn what_loses_its_parent_is_collected_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = SpillFile::new(dir.path().join("log"));
+    let marker = Marker::new();
+    let supervisor = Mode::TreeKill.supervisor();
+    let command = bash(&marker.fill("for i in 1 2 3; do (true & true); done; exec {S}"));
+    let started = supervisor.start_durable(&command, &file).await.unwrap();
+    until("it sleeps", || marker.sleeping() == 1).await;
+    no_zombie_stays().await;
+    assert!(started.process.end().await.is_complete());
 }
 
 #[tokio::test]
@@ -70,4 +84,6 @@ async fn its_exit_is_seen_and_what_it_started_goes_on() {
     assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
     drop((started, supervisor));
     assert_eq!(marker.sleeping(), 1);
+    drop(marker);
+    no_zombie_stays().await;
 }
