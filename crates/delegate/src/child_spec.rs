@@ -30,22 +30,22 @@ pub(crate) fn profile_of<'a>(
 /// Returns the spec of a child.
 pub(crate) fn child_spec(
     task: RequestedTask,
-    child: ChildTools,
+    child: &ChildTools,
     by: SpawnedBy,
     parent: ParentView<'_>,
     config: &DelegationConfig,
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
-    let request = first_request(&task, &child, parent, config)?;
+    let request = first_request(&task, child, parent, config)?;
     let options = options(profile_of(&task, config), parent, config);
     let own = task.model.or_else(|| config.models.model.clone());
-    let lacks = request.declared.is_some().then(|| lacks(&child, parent));
+    let lacks = request.declared.is_some().then(|| lacks(child, parent));
     let spec = AgentSpec {
         id: parent.spec.id.child(by.call, by.task_index),
         parent: Some(parent.spec.id.clone()),
         depth,
         role: child.role,
-        grant: grant(&child, by.task_count, parent, config),
+        grant: grant(child, by.task_count, parent, config),
         spawned_by: Some(by),
         task: request.first,
         task_sources: request.first_sources,
@@ -58,8 +58,8 @@ pub(crate) fn child_spec(
         system_sources: request.system_sources,
         prefill: parent.spec.prefill.clone(),
         is_fork: task.is_fork,
-        toolsets: child.toolsets,
-        tools: child.tools,
+        toolsets: child.toolsets.clone(),
+        tools: child.tools.clone(),
         approver: parent.child_approver(config),
         limits: config.limits(task.max_iterations),
         cwd: cwd(parent, config).to_owned(),

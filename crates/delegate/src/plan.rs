@@ -1,8 +1,9 @@
 //! Plans the children of a call: pure, and the same for the same input.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use deputize_core::agent::{AgentSpec, SpawnedBy};
+use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
 use deputize_core::prompt::FillError;
 use deputize_core::{CallId, ToolName, ToolsetName};
 
@@ -22,7 +23,7 @@ pub struct DelegationPlan {
     /// One spec per task, in order.
     pub specs: Vec<AgentSpec>,
     /// For each, the parent's tools that it does not have, and why.
-    pub dropped: Vec<Vec<DroppedTool>>,
+    pub dropped: Vec<Arc<[DroppedTool]>>,
     /// For each, why it does not begin, if so: in a call that an earlier process accepted, what
     /// stands against a task now holds back those that had not begun.
     pub held: Vec<Option<String>>,
@@ -56,40 +57,42 @@ pub fn plan(
     let whole = whole_call(&reading, parent, config);
     let ParsedCall { count, tasks, background, begun, mut errors, mut warnings } = reading;
     errors.extend(whole);
-    let mut chosen = Vec::with_capacity(tasks.len());
+    let mut chosen: Vec<ChosenTools> = Vec::with_capacity(tasks.len());
     for task in &tasks {
         errors.extend(model_refused(task, parent, config));
-        match requested(task, parent, config) {
-            Ok(request) => {
-                let tools =
-                    child_tools(parent, tool_request(request.as_ref(), task, config), config);
-                errors.extend(too_free(task, &tools, config));
-                chosen.push((request, tools));
-            }
-            Err(unknown) => {
-                errors.extend(unknown);
-                chosen.push((None, child_tools(parent, tool_request(None, task, config), config)));
-            }
+        let toolsets = requested(task, parent, config);
+        let is_known = toolsets.is_ok();
+        let toolsets = toolsets.unwrap_or_else(|unknown| {
+            errors.extend(unknown);
+            None
+        });
+        // Most tasks of a call ask for the same.
+        let same = chosen.last().filter(|last| last.is_for(task, toolsets.as_ref()));
+        let next = same.cloned().unwrap_or_else(|| ChosenTools::of(task, toolsets, parent, config));
+        if is_known {
+            errors.extend(too_free(task, &next.tools, config));
         }
+        chosen.push(next);
     }
     if !errors.is_empty() && (begun.is_empty() || tasks.len() != count) {
         return Err(Refusal::new(errors, warnings).into());
     }
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut out = DelegationPlan::default();
-    for ((task_index, task), (request, tools)) in (0..).zip(tasks).zip(chosen) {
+    for ((task_index, task), chosen) in (0..).zip(tasks).zip(chosen) {
+        let ChosenTools { toolsets, tools, .. } = chosen;
         let held = errors.iter().filter(|error| error.task_index.is_none_or(|it| it == task_index));
         let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
         let holds = !held.is_empty() && !begun.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
         if !holds {
-            let request = request.as_ref();
+            let request = toolsets.as_deref();
             warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
             warnings.extend(uncached_fork(task_index, &task, parent, config));
         }
-        out.dropped.push(tools.dropped.clone());
+        out.dropped.push(Arc::clone(&tools.dropped));
         let by = SpawnedBy { call, task_index, task_count };
-        let spec = child_spec(task, tools, by, parent, config).map_err(PlanError::Prompt)?;
+        let spec = child_spec(task, &tools, by, parent, config).map_err(PlanError::Prompt)?;
         out.specs.push(AgentSpec { background, ..spec });
     }
     warnings.extend(lost(parent));
@@ -98,13 +101,34 @@ pub fn plan(
     Ok(out)
 }
 
-/// Returns what a task asks of its parent's tools.
-fn tool_request<'a>(
-    toolsets: Option<&'a BTreeSet<ToolsetName>>,
-    task: &RequestedTask,
-    config: &'a DelegationConfig,
-) -> ToolRequest<'a> {
-    ToolRequest { toolsets, role: task.role, profile: profile_of(task, config) }
+/// The tools of a child, and what they follow from beside its parent.
+#[derive(Clone)]
+struct ChosenTools {
+    toolsets: Option<Arc<BTreeSet<ToolsetName>>>,
+    role: Role,
+    profile: Option<String>,
+    tools: Arc<ChildTools>,
+}
+
+impl ChosenTools {
+    fn of(
+        task: &RequestedTask,
+        toolsets: Option<BTreeSet<ToolsetName>>,
+        parent: ParentView<'_>,
+        config: &DelegationConfig,
+    ) -> Self {
+        let profile = profile_of(task, config);
+        let request = ToolRequest { toolsets: toolsets.as_ref(), role: task.role, profile };
+        let tools = Arc::new(child_tools(parent, request, config));
+        let toolsets = toolsets.map(Arc::new);
+        Self { toolsets, role: task.role, profile: task.profile.clone(), tools }
+    }
+
+    /// Whether a task that asks for these toolsets has the same tools.
+    fn is_for(&self, task: &RequestedTask, toolsets: Option<&BTreeSet<ToolsetName>>) -> bool {
+        self.toolsets.as_deref() == toolsets
+            && (self.role, &self.profile) == (task.role, &task.profile)
+    }
 }
 
 /// Returns what a child was to have and does not, in one sentence; `None` if it has what was asked.

@@ -1,6 +1,7 @@
 //! Which tools a child gets: a subset of its parent's, with a reason for each that it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use deputize_core::agent::Role;
 use deputize_core::{ArgumentRole, Catalog, CatalogEntry, Origin, ToolKind, ToolName, ToolsetName};
@@ -47,7 +48,7 @@ pub struct ChildTools {
     /// The sets that these belong to, by name.
     pub toolsets: Vec<ToolsetName>,
     /// The parent's other tools, in the same order.
-    pub dropped: Vec<DroppedTool>,
+    pub dropped: Arc<[DroppedTool]>,
     /// Whether the child may delegate.
     pub role: Role,
     /// Why it may not although it was to; `None` if it got what was asked.
@@ -80,11 +81,12 @@ pub fn child_tools(
     let mut out = ChildTools {
         tools: Vec::new(),
         toolsets: Vec::new(),
-        dropped: Vec::new(),
+        dropped: Arc::default(),
         role: if leaf.is_some() { Role::Leaf } else { Role::Orchestrator },
         demoted: leaf.clone().filter(|_| role == Role::Orchestrator),
     };
     let mut toolsets = BTreeSet::new();
+    let mut dropped = Vec::new();
     let approver = parent.child_approver(config);
     let approved = |entry: &CatalogEntry| match config.withholds(entry, approver) {
         true => Err(DropReason::Unapproved),
@@ -113,7 +115,7 @@ pub fn child_tools(
                 toolsets.insert(named.unwrap_or(&entry.toolset).clone());
                 out.tools.push(entry.name().clone());
             }
-            Err(reason) => out.dropped.push(DroppedTool {
+            Err(reason) => dropped.push(DroppedTool {
                 tool: entry.name().clone(),
                 toolset: entry.toolset.clone(),
                 reason,
@@ -121,6 +123,7 @@ pub fn child_tools(
         }
     }
     out.toolsets = toolsets.into_iter().collect();
+    out.dropped = dropped.into();
     out
 }
 

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use data_encoding::HEXLOWER;
 use deputize_core::agent::AgentSpec;
 use deputize_core::event::{AgentStart, Journal, JournalError};
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl, describe_error};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
 use crate::agent_states::AgentStates;
 use crate::record_log::log_record;
+use crate::text_hashes::{HashedText, TextHashes};
 
 /// Numbers records, keeps them, folds them into the states of agents, and shows them: in that order,
 /// one at a time.
@@ -24,6 +23,7 @@ pub(crate) struct Bus {
     observers: Vec<Arc<dyn Observer>>,
     states: Arc<AgentStates>,
     state: Mutex<JournalState>,
+    hashes: Mutex<TextHashes>,
     /// Held while a record is folded and shown. It is taken before `state` is let go, so that
     /// records keep their order while the next one is stored.
     showing: Mutex<()>,
@@ -72,6 +72,7 @@ impl Bus {
             observers,
             states,
             state: Mutex::new(state),
+            hashes: Mutex::default(),
             showing: Mutex::default(),
         }
     }
@@ -121,14 +122,16 @@ impl Bus {
             tools: String::new(),
             texts: std::collections::BTreeMap::new(),
         };
-        let tools = Arc::<str>::from(serde_json::to_string(tools).unwrap_or_default());
-        start.tools = text_hash(&tools);
-        start.system = spec.system.iter().map(|text| text_hash(text)).collect();
+        let mut hashes = self.hashes.lock();
+        let tools = hashes.tools(tools);
+        let system: Vec<HashedText> = spec.system.iter().map(|text| hashes.text(text)).collect();
+        drop(hashes);
+        start.tools = tools.hash.to_string();
+        start.system = system.iter().map(|text| text.hash.to_string()).collect();
         let state = self.lock();
-        let hashes = start.system.iter().chain([&start.tools]);
-        let lacking = hashes.zip(spec.system.iter().chain([&tools]));
-        let lacking = lacking.filter(|(hash, _)| !state.texts.contains(*hash));
-        start.texts = lacking.map(|(hash, text)| (hash.clone(), Arc::clone(text))).collect();
+        let lacking = system.into_iter().chain([tools]);
+        let lacking = lacking.filter(|text| !state.texts.contains(&*text.hash));
+        start.texts = lacking.map(|text| (text.hash.to_string(), text.text)).collect();
         let event = Event::AgentStart(Box::new(start));
         let json = self.journal.encode(&event)?;
         self.append(state, RecordOwner::of(spec), event, &json).map(drop)
@@ -196,9 +199,4 @@ impl Bus {
             tracing::error!(seq, error = describe_error(error), "record not synced");
         })
     }
-}
-
-/// Returns the hash under which the journal holds a text.
-fn text_hash(text: &str) -> String {
-    HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }

@@ -195,6 +195,7 @@ mod store;
 mod stored_agent;
 mod stored_spec;
 mod structured_output;
+mod text_hashes;
 mod time_limit;
 mod token_counter;
 mod tool_runner;

@@ -97,7 +97,7 @@ fn child(
     let parent = at_depth(composition, parent, &args.child, around)?;
     let plan = planned(composition, &parent, &call(args)?)?;
     plan.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    for dropped in plan.dropped.iter().flatten() {
+    for dropped in plan.dropped.iter().flat_map(|dropped| dropped.iter()) {
         tell(&format!("note: without {}: {}", dropped.tool, dropped.reason));
     }
     let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;

@@ -40,7 +40,7 @@ fn child(case: &ToolsetCase<'_>) -> String {
     let child = child_tools(family.parent(), asked(request.as_ref(), case.role), &case.config);
     let names: Vec<&str> = child.tools.iter().map(ToolName::as_str).collect();
     let mut out = format!("{}: {}\n", child.role.as_str(), names.join(" "));
-    for dropped in &child.dropped {
+    for dropped in child.dropped.iter() {
         writeln!(out, "- {}/{}: {}", dropped.toolset, dropped.tool, dropped.reason).unwrap();
     }
     if let Some(why) = child.demoted {
@@ -328,7 +328,7 @@ fn what_else_is_in_the_way_is_reported_before_the_approval() {
         let family = ParentFixture::under(PARENT, config);
         let request = request.map(toolsets);
         let child = child_tools(family.parent(), asked(request.as_ref(), Role::Leaf), config);
-        child.dropped.into_iter().find(|it| it.tool.as_str() == "terminal").unwrap().reason
+        child.dropped.iter().find(|it| it.tool.as_str() == "terminal").unwrap().reason.clone()
     };
     assert_eq!(reason(None, &config), DropReason::Unapproved);
     assert_eq!(reason(Some("file"), &config), DropReason::NotRequested);
