@@ -237,8 +237,10 @@ impl Lab {
     fn configure(&self, command: &mut Command, script: &Script, home: &Path) {
         let base_url = format!("http://{}/v1", self.address);
         command.args(["run", "-m", "openai/bench", "--base-url", &base_url]);
-        for set in ["max_concurrent_children=1000000", "max_children_per_session=1000000"] {
-            command.args(["--set", &format!("delegation.{set}")]);
+        if script.children > 0 {
+            for set in ["max_concurrent_children=1000000", "max_children_per_session=1000000"] {
+                command.args(["--set", &format!("delegation.{set}")]);
+            }
         }
         if script.page > 0 {
             let hosts = format!("fetch.allow_hosts=[\"127.0.0.1:{}\"]", script.page);
