@@ -69,6 +69,11 @@ impl BasePrompt {
         }
     }
 
+    /// Adds sources of texts that are in it already.
+    pub(crate) fn add_sources<'s>(&mut self, sources: impl IntoIterator<Item = &'s Source>) {
+        self.sources.extend(sources.into_iter().cloned());
+    }
+
     /// Adds what the memory of this agent says, where its children do not read it.
     pub fn add_memory(&mut self, text: &str, sources: &BTreeSet<Source>, schemas: ToolSchemas) {
         self.sources.extend(sources.iter().cloned());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use deputize_documents::read_text;
+use deputize_documents::{read_exact_text, read_text};
 
 /// Files of a project that speak to agents, in each directory from the repository's root down.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".cursorrules"];
@@ -57,9 +57,9 @@ pub fn root(cwd: &Path) -> Option<PathBuf> {
 /// Reads `SOUL.md` of the user's home directory of the program, which says who the agent is.
 ///
 /// # Errors
-/// When the file is there and cannot be read, in words.
+/// When the file is there and cannot be read, or is not UTF-8 text, in words.
 pub fn identity(home: &Path) -> Result<Option<String>, String> {
-    read_text(&home.join(SOUL), FILE_BYTES, None)
+    read_exact_text(&home.join(SOUL), FILE_BYTES)
         .map_err(|error| format!("{SOUL} was not read: {error}"))
 }
 
@@ -117,10 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_read_as_it_is() {
+    fn an_identity_is_read_as_it_is_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(identity(dir.path()), Ok(None));
-        fs::write(dir.path().join(SOUL), b"I am\xff").unwrap();
-        assert_eq!(identity(dir.path()), Ok(Some("I am\u{fffd}".to_owned())));
+        fs::write(dir.path().join(SOUL), "I am\n").unwrap();
+        assert_eq!(identity(dir.path()), Ok(Some("I am\n".to_owned())));
+        fs::write(dir.path().join(SOUL), b"I am\n\xff").unwrap();
+        let fault = "SOUL.md was not read: line 2 is not UTF-8 text";
+        assert_eq!(identity(dir.path()), Err(fault.to_owned()));
     }
 }

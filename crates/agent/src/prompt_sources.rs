@@ -92,7 +92,8 @@ impl PromptSources {
     ) -> Self {
         let text = |entry: &CatalogEntry| {
             let text = entry.tool.guidance(settings)?.into();
-            Some(ToolGuidance { tool: entry.name().clone(), text })
+            let sources = entry.tool.guidance_sources(settings);
+            Some(ToolGuidance { tool: entry.name().clone(), text, sources })
         };
         let offered = catalog.iter().filter(|entry| is_offered(entry));
         Self { guidance: offered.filter_map(text).collect(), ..self }
@@ -105,18 +106,20 @@ impl PromptSources {
     pub fn top_prompt(&self, settings: PromptSettings<'_>) -> Result<BasePrompt, FillError> {
         let directory = Directory { path: &self.cwd, git: self.git };
         let environment = Environment { os: &self.os, directory: Some(directory) };
-        let guidance = self.guidance.iter().filter(|it| settings.tools.contains(&it.tool));
+        let has_tool = |it: &&ToolGuidance| settings.tools.contains(&it.tool);
+        let guidance: Vec<_> = self.guidance.iter().filter(has_tool).collect();
         let schemas = settings.delegation.options.tool_schemas;
         let parts = BaseParts {
             identity: self.identity.as_deref(),
             system_text: Some(settings.system_text),
             delegation_tool: delegation_tool(&settings),
-            guidance: guidance.map(|it| &*it.text).collect(),
+            guidance: guidance.iter().map(|it| &*it.text).collect(),
             project: self.project_files(),
             platform: settings.platform,
             ..BaseParts::new(&self.date, environment)
         };
         let mut prompt = BasePrompt::build(&parts, schemas)?;
+        prompt.add_sources(guidance.iter().flat_map(|it| &it.sources));
         if let Some(memory) = &self.memory {
             prompt.add_memory(memory, &self.memory_sources, schemas);
         }

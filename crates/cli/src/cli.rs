@@ -202,7 +202,7 @@ impl Cli {
             Command::Unpause { sessions } => pause::pause(&around, sessions, false),
             Command::Sessions(args) => sessions::sessions(links, &around, args),
             Command::Cron(CronCommand::Run(args)) => return cron::run(links, around, args),
-            Command::Cron(args) => cron::cron(links, &around, args),
+            Command::Cron(args) => cron::cron(links, around, args),
             Command::Memory(args) => memory::memory(&around, args),
             Command::Skills(args) => skills::skills(links, &around, args),
             Command::Profiles(args) => profiles::profiles(links, &around, args),

@@ -1,12 +1,18 @@
 //! One key of the person's configuration file changed by a program. The rest of the file stays as
 //! it is, byte for byte; what cannot be done so is left to the person.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use deputize_file_lock::{LockError, lock};
 
 use super::keys::Config;
 use super::load::{ConfigError, Sources, load};
+
+/// How long another process that changes the file is waited for.
+const LOCK_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why the person's configuration file was not read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +38,13 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
+    /// Another process changes the file, and does not end.
+    #[error(
+        "another process has been changing `{}` for {} seconds; try again when it has ended",
+        .0.display(),
+        LOCK_LIMIT.as_secs()
+    )]
+    Busy(PathBuf),
     /// The file has mistakes already.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -56,9 +69,7 @@ impl UserFile {
     /// # Errors
     /// When there is no place for the file, it cannot be read, or has mistakes.
     pub fn read(sources: &Sources) -> Result<Self, FileError> {
-        let path = sources.user_file().ok_or(FileError::NoPlace)?;
-        // A link stays one: what it leads to is changed.
-        let path = path.canonicalize().unwrap_or(path);
+        let path = real_path(sources)?;
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -70,16 +81,49 @@ impl UserFile {
     }
 }
 
+/// Keeps other processes from changing the person's file, from before it is read until it is
+/// written. Ends when it is dropped.
+#[derive(Debug)]
+pub struct UserFileLock(#[expect(dead_code, reason = "the lock ends with the file")] File);
+
+impl UserFileLock {
+    /// Waits for the lock of the file.
+    ///
+    /// # Errors
+    /// When there is no place for the file, another process holds the lock for long, or nothing can
+    /// be written there.
+    pub fn wait(sources: &Sources) -> Result<Self, FileError> {
+        let file = real_path(sources)?;
+        // The file itself is replaced by a change, so it cannot be what is locked.
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let path = file.with_file_name(format!(".{name}.lock"));
+        let wrong = |source| FileError::Write { path: path.clone(), source };
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(wrong)?;
+        let held = File::create(&path).map_err(wrong)?;
+        lock(held, LOCK_LIMIT, || false).map(Self).map_err(|error| match error {
+            LockError::Busy => FileError::Busy(file),
+            error => wrong(error.into()),
+        })
+    }
+}
+
+/// Returns where the person's file is. A link stays one: what it leads to is changed.
+fn real_path(sources: &Sources) -> Result<PathBuf, FileError> {
+    let path = sources.user_file().ok_or(FileError::NoPlace)?;
+    Ok(path.canonicalize().unwrap_or(path))
+}
+
 fn alone(file: PathBuf) -> Sources {
     Sources { config_file: Some(file), cwd: "/dev/null".into(), ..Sources::default() }
 }
 
 /// Changes the text of the file, and checks with `is_right` that the configuration before and
-/// after differ as they should.
+/// after differ as they should. Only who holds the lock may change it.
 ///
 /// # Errors
 /// [`FileError::Form`] where the text is written in a way that `edit` cannot change.
 pub fn change(
+    _lock: &UserFileLock,
     sources: &Sources,
     edit: impl FnOnce(&str) -> Option<String>,
     is_right: impl FnOnce(&Config, &Config) -> bool,
@@ -89,7 +133,6 @@ pub fn change(
     let changed = edit(&text).ok_or_else(by_hand)?;
     let wrong = |source| FileError::Write { path: path.clone(), source };
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(wrong)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
     file.write_all(changed.as_bytes()).map_err(wrong)?;
     let now = load(&alone(file.path().to_owned())).map_err(|_| by_hand())?.config;

@@ -1,5 +1,6 @@
 //! Tools: the traits that authors and the runtime use.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::future::BoxFuture;
 use crate::resource::ResourceMap;
+use crate::source::Source;
 use crate::tool_output::{ToolCallResult, ToolError};
 use crate::tool_spec::{Availability, ToolDecl, ToolSpec};
 
@@ -54,6 +56,11 @@ pub trait Tool: Send + Sync {
     /// the tool.
     fn guidance(&self, _settings: &ResourceMap) -> Option<String> {
         None
+    }
+
+    /// Returns the sources of that text, beside this program.
+    fn guidance_sources(&self, _settings: &ResourceMap) -> BTreeSet<Source> {
+        BTreeSet::new()
     }
 
     /// Returns the declaration for this agent's model, if it depends on the agent. Called once,
@@ -164,6 +171,11 @@ pub trait TypedTool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the sources of that text; see [`Tool::guidance_sources`].
+    fn guidance_sources(&self, _settings: &ResourceMap) -> BTreeSet<Source> {
+        BTreeSet::new()
+    }
+
     /// Returns the declaration for this agent's model, if it depends on the agent; see
     /// [`Tool::declare`].
     fn declare(&self, _agent: &AgentView) -> Option<ToolDecl> {
@@ -231,6 +243,10 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
 
     fn guidance(&self, settings: &ResourceMap) -> Option<String> {
         self.tool.guidance(settings)
+    }
+
+    fn guidance_sources(&self, settings: &ResourceMap) -> BTreeSet<Source> {
+        self.tool.guidance_sources(settings)
     }
 
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {

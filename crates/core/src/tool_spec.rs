@@ -1,6 +1,7 @@
 //! The specification of a tool, as data.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::call_check::CallRisk;
 use crate::name::ToolName;
 use crate::schema::Schema;
+use crate::source::Source;
 use crate::tool_subject::{Subject, ToolKind};
 
 /// The declaration of a tool, as sent to a model. Its bytes are fixed while an agent lives.
@@ -75,6 +77,9 @@ pub struct ToolGuidance {
     pub tool: ToolName,
     /// The text.
     pub text: Arc<str>,
+    /// Its sources, beside this program.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sources: BTreeSet<Source>,
 }
 
 /// A call that shows a tool's use, run by the conformance check.

@@ -79,7 +79,9 @@ pub(crate) fn begins_again(job: &Job, last: &RunRecord) -> bool {
         RunStatus::Running | RunStatus::Interrupted | RunStatus::CutOff => {
             job.missed == Some(MissedPolicy::Once)
         }
-        RunStatus::Completed | RunStatus::Failed | RunStatus::Timeout => false,
+        RunStatus::Completed | RunStatus::Undelivered | RunStatus::Failed | RunStatus::Timeout => {
+            false
+        }
     };
     is_wanted && last.attempts < MOST_ATTEMPTS
 }
@@ -181,6 +183,7 @@ mod tests {
                 session: session.map(str::to_owned),
                 output: None,
                 note: None,
+                denied: 0,
             };
             JobHistory { handled_ms: NOW + HOUR, last: Some(last), ..JobHistory::default() }
         };

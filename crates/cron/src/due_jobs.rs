@@ -83,8 +83,9 @@ impl JobLook {
             store.record(&name, |history| history.handled_ms = now_ms)?;
         }
         if is_running {
-            // What is on record of this run is no run that broke off.
+            // What is on record of this run is no run that broke off. A request waits for its end.
             history.last = None;
+            history.requested = false;
         }
         let cause = match due_action(&job, &history, now, &self.zone) {
             DueAction::Wait(None) => return Ok((None, self.poll)),
@@ -148,6 +149,7 @@ pub(crate) fn start(history: &mut JobHistory, cause: RunCause, now_ms: u64) {
         session: None,
         output: None,
         note: None,
+        denied: 0,
     });
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use deputize_core::{BoxFuture, Cancel};
+use deputize_core::message::CallStatus;
+use deputize_core::{BoxFuture, Cancel, Outcome, Status};
 
 use crate::job::Job;
 use crate::run_record::RunStatus;
@@ -18,6 +19,8 @@ pub struct JobOutcome {
     pub output: Option<PathBuf>,
     /// What went wrong.
     pub note: Option<String>,
+    /// How many calls were denied.
+    pub denied: u32,
     /// The answer, for whoever watches: the history has none.
     pub answer: Option<String>,
 }
@@ -27,7 +30,27 @@ impl JobOutcome {
     #[must_use]
     pub fn failed(why: impl Into<String>) -> Self {
         let note = Some(why.into());
-        Self { status: RunStatus::Failed, session: None, output: None, note, answer: None }
+        let status = RunStatus::Failed;
+        Self { status, session: None, output: None, note, denied: 0, answer: None }
+    }
+
+    /// Creates the outcome of a run from that of its agent.
+    #[must_use]
+    pub fn of(outcome: &Outcome) -> Self {
+        let denied = outcome.trace.iter().filter(|call| call.status == CallStatus::Denied).count();
+        Self {
+            status: match outcome.status {
+                Status::Completed => RunStatus::Completed,
+                Status::Failed | Status::Error => RunStatus::Failed,
+                Status::Timeout => RunStatus::Timeout,
+                Status::Interrupted => RunStatus::Interrupted,
+            },
+            session: Some(outcome.agent.session().to_string()),
+            output: None,
+            note: outcome.error.clone(),
+            denied: u32::try_from(denied).unwrap_or(u32::MAX),
+            answer: outcome.text.clone(),
+        }
     }
 }
 

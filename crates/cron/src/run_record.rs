@@ -12,6 +12,8 @@ pub enum RunStatus {
     Running,
     /// It gave its answer.
     Completed,
+    /// It gave its answer, which did not get where the job says.
+    Undelivered,
     /// It ended without completing its task.
     Failed,
     /// Its time was over.
@@ -24,16 +26,33 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// Returns whether the run came to its answer.
+    pub(crate) const fn has_answer(self) -> bool {
+        matches!(self, Self::Completed | Self::Undelivered)
+    }
+
     /// Returns its name, such as `completed`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Completed => "completed",
+            Self::Undelivered => "not delivered",
             Self::Failed => "failed",
             Self::Timeout => "timeout",
             Self::Interrupted => "interrupted",
             Self::CutOff => "cut off",
+        }
+    }
+
+    /// Returns its name with how many calls were denied, such as `completed, 2 calls denied`.
+    #[must_use]
+    pub fn with_denied(self, denied: u32) -> String {
+        let name = self.as_str();
+        match denied {
+            0 => name.to_owned(),
+            1 => format!("{name}, 1 call denied"),
+            more => format!("{name}, {more} calls denied"),
         }
     }
 }
@@ -60,6 +79,14 @@ pub struct RunRecord {
     /// What went wrong, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// How many calls were denied.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub denied: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What is on record of a job's times and runs.

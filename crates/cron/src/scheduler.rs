@@ -222,8 +222,9 @@ impl<'a> Scheduler<'a> {
                 let seconds = limit.as_secs();
                 outcome.note.get_or_insert_with(|| format!("it took more than {seconds} s"));
             }
-            Some(_) if outcome.status != RunStatus::Completed => {
-                outcome = JobOutcome { session: outcome.session, ..interrupted() };
+            Some(_) if !outcome.status.has_answer() => {
+                let JobOutcome { session, denied, .. } = outcome;
+                outcome = JobOutcome { session, denied, ..interrupted() };
             }
             _ => {}
         }
@@ -241,6 +242,7 @@ impl<'a> Scheduler<'a> {
                 last.session = end.session;
                 last.output = end.output;
                 last.note = end.note;
+                last.denied = end.denied;
             }
         };
         if let Err(error) = self.on_store(move |store| store.record(&job, record)).await {

@@ -309,15 +309,18 @@ impl JobStore {
         Ok(true)
     }
 
-    /// Asks for a run now, which the program that runs the jobs begins soon.
+    /// Asks for a run now, which the program that runs the jobs begins soon, or when the present run
+    /// has ended. Returns whether there is a present run.
     ///
     /// # Errors
     /// If there is no job of this name, or that cannot be written.
-    pub fn request_run(&self, name: &JobName) -> Result<(), JobStoreError> {
-        match self.record(name, |history| history.requested = true)? {
-            true => Ok(()),
-            false => Err(self.unknown(name)),
-        }
+    pub fn request_run(&self, name: &JobName) -> Result<bool, JobStoreError> {
+        let mut runs = false;
+        let is_there = self.record(name, |history| {
+            runs = history.last.as_ref().is_some_and(|last| last.status == RunStatus::Running);
+            history.requested = true;
+        })?;
+        if is_there { Ok(runs && self.has_daemon()) } else { Err(self.unknown(name)) }
     }
 
     /// Becomes the one program that runs the jobs.

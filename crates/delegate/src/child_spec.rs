@@ -154,10 +154,12 @@ fn first_request(
     let prompt = prompt.render().into_blocks();
     let goal = Arc::from(task.goal.as_str());
     let has_tool = |text: &&ToolGuidance| child.tools.contains(&text.tool);
-    let guidance = config.host.guidance.iter().filter(has_tool).map(|text| Arc::clone(&text.text));
+    let guidance: Vec<_> = config.host.guidance.iter().filter(has_tool).collect();
     let profile = profile_of(task, config).filter(|profile| profile.from_project);
     let own_sources = profile.map(|profile| Source::project(format!("agents/{}", profile.name)));
-    let base_sources = config.host.child_base_sources.iter().cloned();
+    let guidance_sources = guidance.iter().flat_map(|text| &text.sources);
+    let base_sources = config.host.child_base_sources.iter().chain(guidance_sources).cloned();
+    let guidance = guidance.iter().map(|text| Arc::clone(&text.text));
     let base = config.host.child_base.iter().cloned().chain(guidance);
     if preserves {
         let system = parent.spec.system.clone();

@@ -147,6 +147,12 @@ impl SkillLibrary {
         Ok(SkillText { skill, text, files: files.names, more_files: files.more })
     }
 
+    /// Returns the `SKILL.md` of a skill of the program; `None` if it brings none of this name.
+    #[must_use]
+    pub fn bundled_text(&self, name: &str) -> Option<&'static str> {
+        self.bundled.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
     /// Creates a skill of the person from the text of its `SKILL.md`.
     ///
     /// # Errors

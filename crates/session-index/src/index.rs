@@ -1,9 +1,10 @@
 //! The index over the sessions of a folder.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use deputize_core::{Cancel, SessionId};
-use deputize_runtime::SessionDir;
+use deputize_runtime::{ReadError, SessionDir};
 use rusqlite::Connection;
 
 use crate::conversation::{ConversationPage, PageFault, read_page};
@@ -61,6 +62,7 @@ impl SessionIndex {
             sessions: Vec::new(),
             has_some_words: false,
             has_more: false,
+            has_more_sessions: false,
             unread: Vec::new(),
         }))
     }
@@ -90,8 +92,14 @@ impl SessionIndex {
         cancel: &Cancel,
         work: impl Fn(&Connection) -> Result<T, DatabaseError>,
     ) -> Result<Option<T>, IndexError> {
-        if !self.sessions.path().is_dir() {
-            return Ok(None);
+        let path = self.sessions.path();
+        match path.metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => {
+                let path = path.to_owned();
+                return Err(IndexError::Sessions(ReadError::Folder { path, source }));
+            }
+            Ok(_) => {}
         }
         let folder = self.folder();
         let lock = IndexLock::acquire(&folder, cancel)?;

@@ -32,6 +32,8 @@ pub struct SearchResults {
     pub has_some_words: bool,
     /// Whether more was found than is returned.
     pub has_more: bool,
+    /// Whether more sessions were found than [`SearchLimits::sessions`].
+    pub has_more_sessions: bool,
     /// Sessions that cannot be read.
     pub unread: Vec<UnreadSession>,
 }

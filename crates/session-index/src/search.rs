@@ -75,10 +75,11 @@ impl Search<'_> {
             has_some_words = !matches.is_empty();
         }
         let mut has_more = matches.len() == LOOKED_AT;
+        let mut has_more_sessions = false;
         let mut sessions: Vec<(i64, FoundSession)> = Vec::new();
         for found in matches {
             let Some(session) = self.session_of(&found, &mut sessions)? else {
-                has_more = true;
+                has_more_sessions = true;
                 continue;
             };
             if session.texts.len() == self.limits.texts {
@@ -88,7 +89,9 @@ impl Search<'_> {
             session.texts.extend(self.text(&found, &expression)?);
         }
         let sessions = sessions.into_iter().map(|(_, session)| session).collect();
-        Ok(SearchResults { sessions, has_some_words, has_more, unread: self.unread()? })
+        let has_more = has_more || has_more_sessions;
+        let unread = self.unread()?;
+        Ok(SearchResults { sessions, has_some_words, has_more, has_more_sessions, unread })
     }
 
     /// Returns the texts that match: first those that were said, then results of tools.

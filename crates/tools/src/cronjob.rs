@@ -13,7 +13,8 @@ use deputize_core::{
     TypedTool, describe_error,
 };
 use deputize_cron::{
-    Job, JobName, JobSettings, JobStore, JobStoreError, RunStatus, Schedule, next_time, timestamp,
+    Job, JobName, JobSettings, JobStore, JobStoreError, RunRecord, RunStatus, Schedule, next_time,
+    timestamp,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -208,10 +209,10 @@ impl JobCall<'_> {
                 self.store.remove(&name).map_err(store_error)?;
                 Ok(format!("removed: {name}"))
             }
-            CronAction::Run => {
-                self.store.request_run(&name).map_err(store_error)?;
-                Ok(format!("{name} runs within seconds{}", self.hint()))
-            }
+            CronAction::Run => Ok(match self.store.request_run(&name).map_err(store_error)? {
+                true => format!("{name} runs now, and runs once more after that"),
+                false => format!("{name} runs within seconds{}", self.hint()),
+            }),
         }
     }
 
@@ -307,9 +308,9 @@ impl JobCall<'_> {
                 None => "no time to come".to_owned(),
                 Some(next) => format!("next {next}"),
             };
-            let last = match history.map(|history| history.last.map(|last| last.status)) {
+            let last = match history.map(|history| history.last) {
                 Err(error) => describe_error(&error),
-                Ok(status) => describe_status(status).to_owned(),
+                Ok(last) => describe_run(last.as_ref()),
             };
             let prompt = for_terminal_line(&job.prompt, PROMPT_CHARS);
             let sets = job.toolsets.join(",");
@@ -349,10 +350,19 @@ impl JobCall<'_> {
 }
 
 /// Returns how the last run stands.
+fn describe_run(last: Option<&RunRecord>) -> String {
+    let status = describe_status(last.map(|last| last.status));
+    match last.map_or(0, |last| last.denied) {
+        0 => status.to_owned(),
+        denied => format!("{status}, calls denied: {denied}"),
+    }
+}
+
 const fn describe_status(last: Option<RunStatus>) -> &'static str {
     match last {
         None => "never ran",
         Some(RunStatus::Completed) => "last run completed",
+        Some(RunStatus::Undelivered) => "last run completed, its answer was not delivered",
         Some(RunStatus::Running) => "runs now",
         Some(RunStatus::Failed) => "last run failed",
         Some(RunStatus::Timeout) => "last run took too long",

@@ -82,6 +82,7 @@ pub use memory::{
 };
 pub use processes::Processes;
 pub use profiles::bundled_profiles;
+pub use secret_text::secret_in;
 pub use send_message::{
     MESSAGE_BYTES, MESSAGE_SECONDS, MessageError, MessageSettings, MessageTarget, Messenger,
     NotificationTerminal, WebhookTarget,

@@ -37,8 +37,19 @@ const NAMES: [&str; 9] =
 /// A value of such a name is a secret from this length, if it has letters and digits.
 const VALUE_CHARS: usize = 8;
 
-/// Returns what in a text looks like a secret, or is one of this program.
-pub(crate) fn secret_in(text: &str, known: &Secrets) -> Option<String> {
+/// Returns what in a text looks like a secret, or is one of this program. Such a text is not kept for
+/// later sessions.
+///
+/// ```
+/// use deputize_core::sanitize::Secrets;
+/// use deputize_tools::secret_in;
+///
+/// let found = secret_in("password = hunter2022", &Secrets::default());
+/// assert_eq!(found.as_deref(), Some("a value of `password`"));
+/// assert_eq!(secret_in("Ask for the password.", &Secrets::default()), None);
+/// ```
+#[must_use]
+pub fn secret_in(text: &str, known: &Secrets) -> Option<String> {
     // What a model writes comes with masks in place of the values.
     if text.contains(Secrets::MASK) || known.scrub(text) != text {
         return Some("a key of this program".to_owned());

@@ -1,5 +1,6 @@
 //! Skills: instructions for kinds of work, of which a model first learns only the names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::prompt::{Section, fill};
@@ -60,6 +61,12 @@ fn guidance(library: &SkillLibrary) -> Option<String> {
         text.push_str(&format!("\n{PROJECT_GUIDANCE}{frame}"));
     }
     Some(text)
+}
+
+/// Returns the source of the descriptions of some skills: the project, if it has one of them.
+fn list_sources(skills: &[Skill]) -> BTreeSet<Source> {
+    let is_theirs = |skill: &Skill| skill.origin == DocumentOrigin::Project;
+    skills.iter().any(is_theirs).then(|| Source::project("skills")).into_iter().collect()
 }
 
 /// Returns the skills that models may learn of, by name.

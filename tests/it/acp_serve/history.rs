@@ -249,3 +249,30 @@ async fn what_was_attached_is_shown_as_the_editor_sent_it() {
     assert_eq!(told, one.iter().chain(&one).collect::<Vec<_>>());
     editor.leave().await;
 }
+
+#[tokio::test]
+async fn what_was_attached_has_a_source_of_its_own() {
+    let lab = Lab::new();
+    let server = model(|_| text("Done.")).await;
+    let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
+    let attached = |uri: &str| {
+        let resource = json!({"type": "resource", "resource": {"uri": uri, "text": "Words.\n"}});
+        let prompt = json!([{"type": "text", "text": "Read "}, resource]);
+        json!({"sessionId": session, "prompt": prompt})
+    };
+    let file = format!("file://{}", lab.work("a.txt").display());
+    editor.ask("session/prompt", attached(&file)).await;
+    editor.ask("session/prompt", attached("https://a.example:81/page")).await;
+    editor.prompt(&session, "Only words.").await;
+    editor.leave().await;
+    let export = RunningProgram::start(lab.deputize(&["sessions", "export", &session]));
+    let exported = export.end().await.with_code(0);
+    let sources: Vec<Value> =
+        exported.events("message").iter().map(|message| message["sources"].clone()).collect();
+    let expected = [
+        json!(["input:editor", "user"]),
+        json!(["input:editor", "user", "web:a.example:81"]),
+        json!(["user"]),
+    ];
+    assert_eq!(sources, expected);
+}

@@ -9,6 +9,8 @@ use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+mod ends;
+
 use super::{blocks, calls_in_order};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, hang, model, sees};
 
@@ -323,6 +325,18 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
             &["add", "b", "x", "--schedule", "every 1h", "-t", "file", "--output", "team"],
             "there is no message target `team`",
         ),
+        (
+            &[
+                "add",
+                "b",
+                "Log in with password=hunter2022",
+                "--schedule",
+                "every 1h",
+                "-t",
+                "file",
+            ],
+            "the prompt has a secret in it (a value of `password`): secrets are never kept",
+        ),
         (&["show", "c"], "there is no job `c`; there are: a"),
         (&["trigger", "c"], "there is no job `c`"),
         (&["rm", "../a"], "is not the name of a job"),
@@ -365,6 +379,7 @@ async fn an_edited_job_is_checked_as_an_added_one_is() {
         ("s/\"file\"//", "`toolsets` is empty"),
         ("s/\"prompt\"/\"output\": \"team\", \"prompt\"/", "no message target `team` in"),
         ("s/\"cwd\": \"/&\\/moon/", "`/moon"),
+        ("s/hello/token: abcd1234/", "the prompt has a secret in it (a value of `token`)"),
     ] {
         let refused = edit(&format!("sed -i '{change}'")).await.with_code(2);
         assert!(refused.err.contains(fault), "{change}: {}", refused.err);

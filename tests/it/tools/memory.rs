@@ -300,3 +300,14 @@ async fn a_mark_in_the_prompt_counts_as_read_and_the_first_message_names_its_par
         assert_eq!(user, format!("# About the person\n- Likes tea. {mark}\n"));
     }
 }
+
+#[tokio::test]
+async fn the_doctor_names_a_memory_that_cannot_be_read_once() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/memory")).unwrap();
+    fs::write(lab.path("home/memory/user.md"), b"- Caf\xe9\n").unwrap();
+    let doctor = deputize(&lab, &["doctor", "-m", "offline"]).await.with_code(0);
+    assert_eq!(doctor.out.matches("memory/user.md").count(), 1, "{}", doctor.out);
+    let row = doctor.out.lines().find(|row| row.contains("memory/user.md")).unwrap();
+    assert!(row.starts_with("warn  memory files "), "{row}");
+}

@@ -137,13 +137,33 @@ async fn a_person_searches_sessions() {
     assert_eq!(found["sessions"][0]["texts"][0]["kind"], "prompt");
     let found = deputize(&lab, &["sessions", "search", "ringlore"]).await.with_code(0);
     assert!(found.out.contains("\n  result: **ringlore**.txt"), "{}", found.out);
+    // More texts of one session are no reason for a higher limit.
+    for _ in 0..6 {
+        let again = ["--resume", &session, "Fix the parser"];
+        lab.run(&server, &again).end().await.with_code(0);
+    }
+    let found = deputize(&lab, &["sessions", "search", "parser"]).await.with_code(0);
+    assert_eq!(found.err, "more was found in these; add words\n");
+    lab.run(&server, &["Fix the parser"]).end().await.with_code(0);
+    let found = deputize(&lab, &["sessions", "search", "parser", "--limit", "1"]).await;
+    assert_eq!(found.with_code(0).err, "more sessions were found; add words, or use --limit\n");
     let none = deputize(&lab, &["sessions", "search", "x", "--limit", "0"]).await.with_code(2);
     assert!(none.err.contains("give a whole number from 1"), "{}", none.err);
     let wrong = deputize(&lab, &["sessions", "search", "--", "--"]).await.with_code(2);
     assert!(wrong.err.contains("the query has no words in it"), "{}", wrong.err);
-    deputize(&lab, &["sessions", "rm", &session]).await.with_code(0);
+    let all = fs::read_dir(lab.path("home/sessions")).unwrap().map(|entry| entry.unwrap().path());
+    let all = all.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+    for path in all {
+        let id = path.file_stem().unwrap().to_str().unwrap();
+        deputize(&lab, &["sessions", "rm", id]).await.with_code(0);
+    }
     let gone = deputize(&lab, &["sessions", "search", "parser"]).await.with_code(0);
-    assert_eq!(gone.out, "");
+    assert_eq!((gone.out.as_str(), gone.err.as_str()), ("", "nothing was found\n"));
+    // What cannot be read is not what is not there.
+    fs::remove_dir_all(lab.path("home/sessions")).unwrap();
+    fs::write(lab.path("home/sessions"), "").unwrap();
+    let broken = deputize(&lab, &["sessions", "search", "parser"]).await.with_code(1);
+    assert!(broken.err.contains("home/sessions"), "{}", broken.err);
 }
 
 #[tokio::test]

@@ -147,6 +147,8 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     deputize(&lab, &["skills", "rm", "notes"]).await.with_code(0);
     let bundled = deputize(&lab, &["skills", "rm", "split-work"]).await.with_code(2);
     assert!(bundled.err.contains("`split-work` is a bundled skill"), "{}", bundled.err);
+    let hint = "hint: `deputize skills edit split-work` makes one of yours that takes its place";
+    assert!(bundled.err.contains(hint), "{}", bundled.err);
     assert!(!lab.path("home/skills/notes").exists());
 }
 
@@ -235,4 +237,76 @@ async fn what_somebody_else_wrote_while_the_editor_was_open_stays() {
     let folder = Path::new(kept).parent().unwrap();
     assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_bundled_skill_is_edited_as_a_copy_that_takes_its_place() {
+    let lab = Lab::new();
+    let edit = |editor: &str| {
+        let mut command = lab.deputize(&["skills", "edit", "split-work"]);
+        command.env("EDITOR", editor);
+        async { RunningProgram::start(command).end().await }
+    };
+    let same = edit("true").await.with_code(0);
+    assert_eq!(same.err, "nothing changed\n");
+    edit("sed -i 's/^description: .*/description: My way./'").await.with_code(0);
+    let list = deputize(&lab, &["skills", "list"]).await.with_code(0);
+    assert!(list.out.contains("split-work  user  My way."), "{}", list.out);
+    edit("sed -i 's/My way/Your way/'").await.with_code(0);
+    deputize(&lab, &["skills", "rm", "split-work"]).await.with_code(0);
+    let list = deputize(&lab, &["skills", "list"]).await.with_code(0);
+    assert!(list.out.contains("split-work  bundled  "), "{}", list.out);
+}
+
+#[tokio::test]
+async fn a_secret_in_a_skill_of_a_person_is_refused() {
+    let lab = Lab::new();
+    put(&lab, "notes.md", &NOTES.replace("Take notes.", "Log in with password=hunter2022."));
+    for name in ["notes", "split-work"] {
+        let mut command = lab.deputize(&["skills", "edit", name]);
+        command.env("EDITOR", format!("cp {}", lab.path("notes.md").display()));
+        let refused = RunningProgram::start(command).end().await.with_code(2);
+        let fault = "the skill has a secret in it (a value of `password`): secrets are never kept";
+        assert!(refused.err.contains(fault), "{}", refused.err);
+        assert!(refused.err.contains("your text is in "), "{}", refused.err);
+    }
+    assert!(!lab.path("home/skills").exists());
+}
+
+#[tokio::test]
+async fn descriptions_of_project_skills_count_as_words_of_the_project() {
+    for schemas in ["narrowed", "cache_preserving"] {
+        let lab = Lab::new();
+        put(&lab, "work/.agents/skills/theirs/SKILL.md", &NOTES.replace("notes", "theirs"));
+        let server = model(calls_in_order(vec![("skills_list", json!({}))])).await;
+        let set = format!("delegation.tool_schemas={schemas}");
+        let run = |project: &'static [&'static str]| {
+            let args = [&["--set", &set, "--output", "events"][..], project, &["Go"]].concat();
+            lab.run(&server, &args).end()
+        };
+        let end = run(&["--project-files"]).await.with_code(0);
+        let in_message = end.events("message")[0]["sources"].to_string();
+        assert_eq!(in_message.contains("project:skills"), schemas == "cache_preserving");
+        let stored = fs::read_to_string(lab.session_file()).unwrap();
+        let in_system = r#""system_sources":["project:skills"]"#;
+        assert_eq!(stored.contains(in_system), schemas == "narrowed");
+        let listed = &end.events("tool.end")[0];
+        assert!(listed.to_string().contains("project:skills"), "{listed}");
+        let end = run(&[]).await.with_code(0);
+        assert!(!end.out.contains("project:skills"), "{}", end.out);
+    }
+}
+
+#[tokio::test]
+async fn an_identity_that_is_no_text_is_named_in_a_warning() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/SOUL.md"), b"You are Ren\xe9.\n").unwrap();
+    let server = model(calls_in_order(Vec::new())).await;
+    let end = lab.run(&server, &["Go"]).end().await.with_code(0);
+    let warning = "warning: SOUL.md was not read: line 1 is not UTF-8 text\n";
+    assert!(end.err.contains(warning), "{}", end.err);
+    let requests = server.requests();
+    let system = ChatRequest::of(&requests[0]).system().to_owned();
+    assert!(!system.contains("You are Ren"), "{system}");
 }

@@ -114,3 +114,30 @@ async fn mistakes_in_toolsets_are_named_with_the_nearest_name() {
         assert!(ended.err.contains(told), "{told}: {}", ended.err);
     }
 }
+
+#[tokio::test]
+async fn processes_that_change_toolsets_at_the_same_time_lose_nothing() {
+    let lab = Lab::new();
+    let sets =
+        ["clarify", "code_execution", "cronjob", "memory", "messaging", "skills", "todo", "web"];
+    let start = |set| RunningProgram::start(lab.deputize(&["tools", "disable", set]));
+    let started: Vec<RunningProgram> = sets.into_iter().map(start).collect();
+    let mut told = String::new();
+    for program in started {
+        told += &program.end().await.with_code(0).err;
+    }
+    // The first one alone changes what was every toolset, and no file is stronger than itself.
+    assert_eq!(told.matches("note: agents had every toolset").count(), 1, "{told}");
+    assert!(!told.contains("stronger"), "{told}");
+    let file = fs::read_to_string(lab.path("home/config.yaml")).unwrap();
+    assert!(file.contains("file, ") && file.contains("terminal"), "{file}");
+    for set in sets {
+        assert!(!file.contains(set), "{set}: {file}");
+    }
+    let start = |set| RunningProgram::start(lab.deputize(&["tools", "enable", set]));
+    let started: Vec<RunningProgram> = sets.into_iter().map(start).collect();
+    for program in started {
+        program.end().await.with_code(0);
+    }
+    assert!(!fs::read_to_string(lab.path("home/config.yaml")).unwrap().contains("toolsets"));
+}

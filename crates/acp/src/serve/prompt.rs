@@ -1,5 +1,7 @@
 //! A message of the person, from the blocks that an editor makes of it.
 
+use std::collections::BTreeSet;
+
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
 };
@@ -26,6 +28,8 @@ pub(crate) struct PromptContent {
     /// The person's words, and after them what is attached, framed. What is linked is named, and so
     /// is each image.
     pub(crate) text: String,
+    /// Sources of what is attached.
+    pub(crate) sources: BTreeSet<Source>,
     pub(crate) images: Vec<EditorImage>,
 }
 
@@ -36,6 +40,7 @@ pub(crate) fn read_prompt(
 ) -> Result<PromptContent, HostError> {
     let mut words = String::new();
     let mut attached = Vec::new();
+    let mut sources = BTreeSet::new();
     let mut images = Vec::new();
     for block in blocks {
         match block {
@@ -47,6 +52,7 @@ pub(crate) fn read_prompt(
                     words.push_str(&format!("`{place}{NAMED}"));
                     let source = Source::tool(format!("{ATTACHED}{place}"));
                     attached.push(frame_quote(&source, &text.text).into_string());
+                    sources.extend(attached_sources(&text.uri));
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     return Err(not_taken(&format!("`{}`, which is no text", place(&blob.uri))));
@@ -80,7 +86,21 @@ pub(crate) fn read_prompt(
              material into a file and name it"
         )));
     }
-    Ok(PromptContent { text, images })
+    Ok(PromptContent { text, sources, images })
+}
+
+/// Returns the sources of what is attached from an address: the editor, and the web where it is
+/// from there.
+fn attached_sources(uri: &str) -> impl Iterator<Item = Source> + use<> {
+    let url = Url::parse(uri).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let web = url.and_then(|url| {
+        let host = url.host_str()?;
+        Some(Source::web(match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }))
+    });
+    [Source::input("editor")].into_iter().chain(web)
 }
 
 /// Returns the person's words, without what the host attached to them.

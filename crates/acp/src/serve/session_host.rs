@@ -1,10 +1,12 @@
 //! Interface to the host program: sessions, and turns in them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::authority::ApproverMode;
+use deputize_core::source::Source;
 use deputize_core::{Approver, BoxFuture, Cancel, Catalog, Observer, Outcome, Record, SessionId};
 
 /// The sessions of a program.
@@ -127,6 +129,8 @@ impl fmt::Debug for EditorImage {
 pub struct TurnRequest {
     /// The person's message, with `[image 1]` where the first image stands.
     pub text: String,
+    /// Its sources, beside the person.
+    pub sources: BTreeSet<Source>,
     /// Its images; none unless [`SessionFacts::takes_images`].
     pub images: Vec<EditorImage>,
     /// Who sees the records.

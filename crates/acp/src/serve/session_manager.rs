@@ -217,7 +217,7 @@ impl SessionManager {
         connection: &ConnectionTo<Client>,
     ) -> Result<PromptResponse, Error> {
         let TurnGuard(open, cancel) = turn;
-        let PromptContent { text, images } = prompt;
+        let PromptContent { text, sources, images } = prompt;
         let facts = open.conversation.facts();
         let title = SessionInfoUpdate::new().title(for_terminal_line(words_of(&text), TITLE_CHARS));
         let session_updates = Arc::clone(&open.session_updates);
@@ -245,7 +245,8 @@ impl SessionManager {
         });
         let watch = Arc::clone(&observer) as Arc<dyn Observer>;
         let cancel_turn = cancel.clone();
-        let turn = TurnRequest { text, images, observer: watch, approver, cancel: cancel_turn };
+        let turn =
+            TurnRequest { text, sources, images, observer: watch, approver, cancel: cancel_turn };
         let mut work = std::pin::pin!(open.conversation.turn(turn));
         let mut tick = tokio::time::interval(TICK);
         let ended = loop {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::{ApproverMode, Grant};
-use deputize_core::{BoxFuture, Cancel, CatalogEntry, Status, ToolName, ToolsetName};
-use deputize_cron::{Job, JobOutcome, RunJob, RunStatus};
+use deputize_core::{BoxFuture, Cancel, CatalogEntry, ToolName, ToolsetName};
+use deputize_cron::{Job, JobOutcome, RunJob};
 
 use super::Agent;
 
@@ -56,18 +56,7 @@ impl RunJob for Agent {
                 ..spec
             };
             let outcome = self.run_spec(narrow, &job.prompt, None, cancel).await;
-            JobOutcome {
-                status: match outcome.status {
-                    Status::Completed => RunStatus::Completed,
-                    Status::Failed | Status::Error => RunStatus::Failed,
-                    Status::Timeout => RunStatus::Timeout,
-                    Status::Interrupted => RunStatus::Interrupted,
-                },
-                session: Some(outcome.agent.session().to_string()),
-                output: None,
-                note: outcome.error,
-                answer: outcome.text,
-            }
+            JobOutcome::of(&outcome)
         })
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::{CronAdd, CronCommand, Settings};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
-use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, job_store, load_config};
+use crate::compose::{LinkedTools, job_store};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -22,23 +22,18 @@ use crate::stdio::{print, tell};
 use crate::zone::zone;
 
 mod daemon;
+mod job_check;
 mod job_output;
 mod job_session;
 
 pub(crate) use daemon::run;
+use job_check::{InvalidJob, check_job};
 
 /// Characters of a prompt in a list.
 const PROMPT_CHARS: usize = 120;
 
-/// No target of messages has this name.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no message target `{0}` in `messaging.targets`")]
-struct UnknownTarget(String);
-
-/// A person wrote no job.
-#[derive(Debug, thiserror::Error)]
-#[error("not a valid job: {0}")]
-struct InvalidJob(String);
+/// Why calls of a job are denied, and what to do.
+const DENIED: &str = "nobody approves calls of a job, unless `cron.approvals` is `auto`";
 
 /// A job has this name already.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +43,12 @@ struct TakenName(JobName);
 /// Runs a command about jobs. `cron run` is another one.
 pub(crate) fn cron(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    mut around: ProcessEnv,
     command: &CronCommand,
 ) -> Result<(), CliError> {
+    // Jobs are checked as they run: nobody can be asked.
+    around.person_available = false;
+    let around = &around;
     let store = job_store(around)?;
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
@@ -96,8 +94,9 @@ fn hint_of_daemon(store: &JobStore) {
 /// Asks for a run now. A paused job runs this once and stays paused: the person said so.
 fn trigger(store: &JobStore, name: &JobName) -> Result<(), CliError> {
     let is_paused = store.get(name).map_err(store_error)?.paused;
-    store.request_run(name).map_err(store_error)?;
-    if store.has_daemon() {
+    if store.request_run(name).map_err(store_error)? {
+        print(&format!("{name} runs now, and runs once more after that\n"))?;
+    } else if store.has_daemon() {
         print(&format!("{name} runs within seconds\n"))?;
     } else {
         let run = format_command("cron run");
@@ -149,7 +148,7 @@ fn add(
         changed_ms: now,
         sources: Vec::new(),
     };
-    check(links, around, &args.settings, &job)?;
+    check_job(links, around, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
     let table = JobTable::new(store, around);
     print(&format!(
@@ -158,29 +157,6 @@ fn add(
         table.next(&job, Some(&JobHistory::default()))
     ))?;
     hint_of_daemon(store);
-    Ok(())
-}
-
-/// Checks a job that a person wrote, with the configuration of its directory.
-fn check(
-    links: &LinkedTools,
-    around: &ProcessEnv,
-    settings: &Settings,
-    job: &Job,
-) -> Result<(), CliError> {
-    job.check().map_err(|why| CliError::usage(InvalidJob(why)))?;
-    let there = around.cwd(Some(&job.cwd))?;
-    let cwd = settings.cwd.clone().or(Some(there));
-    let sources = around.sources(&Settings { cwd, ..settings.clone() }, Vec::new())?;
-    let mut loaded = load_config(around, &sources)?;
-    if let Some(target) = &job.output
-        && !loaded.config.messaging.targets.contains_key(target)
-    {
-        return Err(CliError::usage(UnknownTarget(for_terminal_line(target, 40))));
-    }
-    // A toolset that is not there is an error of the assembly.
-    loaded.config.toolsets.clone_from(&job.toolsets);
-    AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
     Ok(())
 }
 
@@ -193,7 +169,7 @@ fn edit(
     settings: &Settings,
 ) -> Result<(), CliError> {
     let before = store.text(name).map_err(store_error)?;
-    let invalid = |why| CliError::usage(InvalidJob(why));
+    let invalid = |why| CliError::usage(InvalidJob::Malformed(why));
     let written = edit_text(around, &format!("{name}.json"), &before, |text| {
         let job = Job::parse(text.as_bytes()).map_err(|why| invalid(with_near_field(why)))?;
         if job.name != *name {
@@ -205,7 +181,7 @@ fn edit(
             Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(around))
                 .map_err(CliError::usage)?;
         }
-        check(links, around, settings, &job)?;
+        check_job(links, around, settings, &job)?;
         let job = Job { changed_ms: now, ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
@@ -259,14 +235,16 @@ impl<'a> JobTable<'a> {
             return print(&format!("{rows:#}\n"));
         }
         let row = |(job, history): &(Job, Option<JobHistory>)| {
-            let last = history.as_ref().map_or("unknown", |history| {
-                history.last.as_ref().map_or("never", |last| last.status.as_str())
-            });
+            let last = match history.as_ref().map(|history| history.last.as_ref()) {
+                None => "unknown".to_owned(),
+                Some(None) => "never".to_owned(),
+                Some(Some(last)) => last.status.with_denied(last.denied),
+            };
             [
                 job.name.to_string(),
                 for_terminal_line(&job.schedule.to_string(), PROMPT_CHARS),
                 self.next(job, history.as_ref()),
-                last.to_owned(),
+                last,
                 for_terminal_line(&job.prompt, PROMPT_CHARS),
             ]
         };
@@ -304,7 +282,9 @@ impl<'a> JobTable<'a> {
         }
         if let Some(last) = &history.last {
             let at = self.local(timestamp(last.started_ms));
-            lines.push(format!("last run   {} at {at}", last.status.as_str()));
+            lines.push(format!("last run   {} at {at}", last.status.with_denied(last.denied)));
+            let denied = (last.denied > 0).then(|| format!("           {DENIED}"));
+            lines.extend(denied);
             lines.extend(last.note.as_ref().map(|note| format!("           {note}")));
             lines.extend(last.session.as_ref().map(|id| format!("session    {id}")));
             let answer = last.output.as_ref();

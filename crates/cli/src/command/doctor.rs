@@ -3,6 +3,7 @@
 #[cfg(feature = "browser")]
 mod browser;
 mod extensions;
+mod jobs;
 mod messaging;
 mod models;
 mod python;
@@ -88,9 +89,12 @@ pub(crate) fn doctor(
 ) -> Result<u8, CliError> {
     let sources = around.sources(&args.view.settings, Vec::new())?;
     let mut checks = vec![storage::check(around)];
-    checks.extend(storage::kept_files(around));
+    checks.extend(storage::memory(around));
     match load(&sources) {
-        Err(error) => checks.push(Check::new("configuration", Err(error.to_string()))),
+        Err(error) => {
+            checks.push(Check::new("configuration", Err(error.to_string())));
+            checks.extend(jobs::checks(around, None));
+        }
         Ok(loaded) => {
             redact_in_log(&loaded.config, around);
             let file = sources.user_file().filter(|path| path.is_file());
@@ -99,6 +103,7 @@ pub(crate) fn doctor(
             checks.push(Check::new("configuration", Ok(file)));
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
+            checks.extend(jobs::checks(around, Some(&loaded.config)));
             let here = AssemblyInput::here(links, &loaded.config, around, &sources);
             let overrides = overrides(&args.model);
             let composition = AssembledProgram::new(&AssemblyInput { overrides, ..here });
@@ -118,7 +123,9 @@ pub(crate) fn doctor(
             checks.extend(extensions::plugins(&loaded.config, around));
             let servers = extensions::servers(&loaded.config, around, &sources.cwd)?;
             let wrong = servers.iter().filter(|(_, check)| check.health != Health::Good);
-            let told: Vec<String> = wrong.map(|(name, _)| format!("mcp {name}: ")).collect();
+            let mut told: Vec<String> = wrong.map(|(name, _)| format!("mcp {name}: ")).collect();
+            let is_memory = |check: &&Check| check.what == storage::MEMORY;
+            told.extend(checks.iter().filter(is_memory).map(|check| check.found.clone()));
             checks.extend(servers.into_iter().map(|(_, check)| check));
             checks.extend(tools(composition, &told));
         }

@@ -4,14 +4,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_documents::{Skill, SkillError, SkillLibrary, SkillListing};
+use deputize_core::sanitize::{Secrets, for_terminal, for_terminal_line};
+use deputize_documents::{DocumentOrigin, Skill, SkillError, SkillLibrary, SkillListing};
+use deputize_tools::secret_in;
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Skills};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
-use crate::compose::{AssemblyInput, LinkedTools, load_config, skill_library};
+use crate::compose::{AssemblyInput, LinkedTools, all_secrets, load_config, skill_library};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -34,7 +35,11 @@ pub(crate) fn skills(
             let mark = read.skill.mark().map(|mark| format!("\n[{mark}]\n")).unwrap_or_default();
             print(&for_terminal(&format!("{}{mark}", read.text)))
         }
-        Skills::Edit { name, settings } => edit(&library(links, around, settings)?, around, name),
+        Skills::Edit { name, settings } => {
+            let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
+            let secrets = all_secrets(&loaded.config, around);
+            edit(&library(links, around, settings)?, around, name, &secrets)
+        }
         Skills::Rm { name, settings } => {
             let folder = library(links, around, settings)?.remove(name).map_err(skill_error)?;
             print(&format!("deleted: {}\n", for_terminal(&folder.display().to_string())))
@@ -88,17 +93,29 @@ fn row_json(skill: &Skill) -> Value {
 
 /// Edits a copy, so that a skill that is broken afterwards does not take the place of one that is
 /// not.
-fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), CliError> {
+fn edit(
+    library: &SkillLibrary,
+    around: &ProcessEnv,
+    name: &str,
+    secrets: &Secrets,
+) -> Result<(), CliError> {
     let old = match library.own_folder(name) {
         Ok(folder) => Some(read_skill(&folder.join("SKILL.md"))?),
         Err(SkillError::Unknown { .. }) => {
             library.check_skill(name, &template(name)).map_err(skill_error)?;
             None
         }
+        // The person's own takes its place.
+        Err(SkillError::NotYours { origin: DocumentOrigin::Bundled, .. }) => None,
         Err(error) => return Err(skill_error(error)),
     };
-    let text = old.clone().unwrap_or_else(|| template(name));
+    let text = old.clone().unwrap_or_else(|| {
+        library.bundled_text(name).map_or_else(|| template(name), str::to_owned)
+    });
     let path = edit_text(around, "SKILL.md", &text, |text| {
+        if let Some(secret) = secret_in(text, secrets) {
+            return Err(CliError::usage(SecretInSkill(secret)));
+        }
         let Some(before) = &old else {
             return library.create(name, text).map_err(skill_error);
         };
@@ -113,6 +130,11 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
         None => Ok(()),
     }
 }
+
+/// A skill would be read by later sessions.
+#[derive(Debug, thiserror::Error)]
+#[error("the skill has a secret in it ({0}): secrets are never kept")]
+struct SecretInSkill(String);
 
 /// A skill is another than the one that was edited.
 #[derive(Debug, thiserror::Error)]
@@ -148,10 +170,19 @@ fn template(name: &str) -> String {
 
 fn skill_error(error: SkillError) -> CliError {
     let is_other = matches!(error, SkillError::NotYours { .. } | SkillError::Unknown { .. });
+    let edit = match &error {
+        SkillError::NotYours { name, origin: DocumentOrigin::Bundled } => {
+            Some(format!("{} {name}", format_command("skills edit")))
+        }
+        _ => None,
+    };
     let error = match error {
         SkillError::Write { .. } => CliError::failed(error),
         error => CliError::usage(error),
     };
+    if let Some(edit) = edit {
+        return error.hint(format!("`{edit}` makes one of yours that takes its place"));
+    }
     if is_other {
         return error.hint(format!("`{}` shows whose each is", format_command("skills list")));
     }

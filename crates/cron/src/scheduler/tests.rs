@@ -56,6 +56,7 @@ impl RunJob for SleepingRunner<'_> {
                 session: Some("s".to_owned()),
                 output: None,
                 note: None,
+                denied: 0,
                 answer: None,
             }
         })
@@ -328,6 +329,15 @@ async fn a_run_is_begun_on_request_and_one_program_serves() {
     let (runs, told) = fixture.serve(hours(20), Duration::from_secs(1)).await;
     assert_eq!(runs, ["idle 11-27 10:00"]);
     assert_eq!(told[0], "idle started: Requested");
+    // One that comes while the job runs waits for its end.
+    fixture.store.request_run(&name).unwrap();
+    let again = async {
+        sleep(Duration::from_secs(600)).await;
+        fixture.store.request_run(&name).unwrap()
+    };
+    let ((runs, _), runs_now) = tokio::join!(fixture.serve(hours(3), hours(1)), again);
+    assert!(runs_now);
+    assert_eq!(runs, ["idle 11-28 06:00", "idle 11-28 07:00"]);
     let held = fixture.store.lock_daemon().unwrap();
     assert!(fixture.store.has_daemon());
     let error = fixture.store.lock_daemon().unwrap_err().to_string();

@@ -148,7 +148,11 @@ fn a_session_can_be_left_out_and_limits_are_said() {
     };
     assert_eq!(names(&search("parser", Some("s2"), 8)), ["s1"]);
     assert_eq!(names(&search("parser", Some("s9"), 8)), ["s2", "s1"]);
-    assert!(search("parser", None, 1).has_more && search("parser", None, 2).has_more);
+    for (sessions, has_more_sessions) in [(1, true), (2, false)] {
+        let found = search("parser", None, sessions);
+        assert!(found.has_more);
+        assert_eq!(found.has_more_sessions, has_more_sessions, "{sessions}");
+    }
     assert!(!search("clock", None, 1).has_more);
 }
 

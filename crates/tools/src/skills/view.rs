@@ -1,5 +1,7 @@
 //! `skills_list` and `skill_view`: which skills there are, and what one says.
 
+use std::collections::BTreeSet;
+
 use deputize_core::sanitize::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
@@ -10,7 +12,9 @@ use deputize_documents::{DocumentOrigin, SkillText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{LIST_BYTES, LIST_CHARS, VIEW, for_models, guidance, library, lines, tool_error};
+use super::{
+    LIST_BYTES, LIST_CHARS, VIEW, for_models, guidance, library, lines, list_sources, tool_error,
+};
 use crate::blocking::blocking;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -39,8 +43,10 @@ impl TypedTool for SkillsList {
             if skills.is_empty() {
                 return Ok(ToolOutput::text("there are no skills"));
             }
+            let sources = list_sources(&skills);
             let skills: Vec<_> = skills.iter().collect();
-            Ok(ToolOutput::text(lines(&skills, LIST_CHARS, LIST_BYTES)))
+            let text = lines(&skills, LIST_CHARS, LIST_BYTES);
+            Ok(ToolOutput { sources, ..ToolOutput::text(text) })
         })
         .await
     }
@@ -74,6 +80,10 @@ impl TypedTool for SkillView {
 
     fn guidance(&self, settings: &ResourceMap) -> Option<String> {
         guidance(&library(settings))
+    }
+
+    fn guidance_sources(&self, settings: &ResourceMap) -> BTreeSet<Source> {
+        list_sources(&for_models(&library(settings)))
     }
 
     async fn run(&self, args: ViewArgs, cx: &ToolCx) -> ToolCallResult {

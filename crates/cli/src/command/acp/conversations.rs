@@ -1,7 +1,6 @@
 //! The sessions that an editor has of this program: each in its own directory, with the
 //! configuration that holds there.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -195,6 +194,7 @@ impl AcpConversation {
             let mut spec = composition.assembly.top_agent(id, &chosen.name, &turn.text, mode);
             spec.options = chosen.options.clone();
             spec.images = images;
+            spec.task_sources.extend(turn.sources);
             let run = session.run(spec, authority, &turn.cancel);
             return Ok(self.watch(&session, run).await);
         }
@@ -203,7 +203,7 @@ impl AcpConversation {
         let (session, _) = Session::open(dir, id.clone(), parts).map_err(host_error)?;
         let how = Continue {
             message: Some(turn.text),
-            sources: BTreeSet::new(),
+            sources: turn.sources,
             images,
             model: Some(chosen.name.clone()),
             approver: Some(mode),

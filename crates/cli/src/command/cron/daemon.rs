@@ -110,7 +110,8 @@ fn line(event: &JobEvent<'_>, zone: &TimeZone) -> String {
             let session = outcome.session.as_ref().map(|id| format!(", session {id}"));
             let note = outcome.note.as_ref().map(|note| format!(": {note}"));
             let (session, note) = (session.unwrap_or_default(), note.unwrap_or_default());
-            format!("{name} {}{session}{note}", outcome.status.as_str())
+            let status = outcome.status.with_denied(outcome.denied);
+            format!("{name} {status}{session}{note}")
         }
         JobEvent::Missed(name) => format!("{name} left out: its time was missed"),
         JobEvent::StillRunning(name) => format!("{name} left out: it still runs"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deputize_agent::new_session_id;
 use deputize_core::authority::ApproverMode;
-use deputize_core::{Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId, Status};
+use deputize_core::{Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId};
 use deputize_cron::{Job, JobOutcome, RunStatus};
 use deputize_runtime::{Session, SystemClock};
 use jiff::tz::TimeZone;
@@ -75,19 +75,8 @@ impl JobSession {
     }
 
     async fn keep(&self, outcome: &Outcome, zone: &TimeZone) -> JobOutcome {
-        let status = match outcome.status {
-            Status::Completed => RunStatus::Completed,
-            Status::Failed | Status::Error => RunStatus::Failed,
-            Status::Timeout => RunStatus::Timeout,
-            Status::Interrupted => RunStatus::Interrupted,
-        };
-        let mut done = JobOutcome {
-            status,
-            session: Some(self.id.to_string()),
-            output: None,
-            note: outcome.error.clone(),
-            answer: None,
-        };
+        let mut done = JobOutcome { answer: None, ..JobOutcome::of(outcome) };
+        let status = done.status;
         let text = match (&outcome.text, &outcome.error) {
             (Some(text), None) => text.clone(),
             (Some(text), Some(error)) => format!("{text}\n\n[{error}]"),
@@ -106,13 +95,13 @@ impl JobSession {
             let written = spawn_blocking(move || kept.write(&folder, &zone)).await;
             match written.map_err(io::Error::other).flatten() {
                 Ok(path) => done.output = Some(path),
-                Err(error) => done.note = Some(format!("its answer cannot be kept: {error}")),
+                Err(error) => add_fault(&mut done, &format!("its answer cannot be kept: {error}")),
             }
         }
         if status != RunStatus::Interrupted
             && let Err(error) = self.send(&answer).await
         {
-            done.note = Some(error);
+            add_fault(&mut done, &error);
         }
         done
     }
@@ -125,8 +114,17 @@ impl JobSession {
     }
 }
 
+/// Adds why an answer did not get where it should, behind what else went wrong.
+fn add_fault(done: &mut JobOutcome, fault: &str) {
+    if done.status == RunStatus::Completed {
+        done.status = RunStatus::Undelivered;
+    }
+    let before = done.note.take().map(|note| format!("{note}; ")).unwrap_or_default();
+    done.note = Some(format!("{before}{fault}"));
+}
+
 /// Narrows the configuration to what the job names and may use.
-fn narrow(config: &mut Config, job: &Job) -> Result<(), CliError> {
+pub(super) fn narrow(config: &mut Config, job: &Job) -> Result<(), CliError> {
     let allowed = &config.toolsets;
     let beyond = job.toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
     if let Some(beyond) = beyond {

@@ -5,15 +5,16 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use deputize_core::sanitize::Secrets;
-use deputize_cron::JobStoreError;
 use deputize_tools::{MEMORY_BYTES, MemoryTopic};
 
 use super::Check;
-use crate::compose::{job_store, memory_files};
+use crate::compose::memory_files;
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 
+/// What is checked where it is memory.
+pub(super) const MEMORY: &str = "memory files";
 /// Bytes to write: more than a file system keeps beside a file's name.
 const PROBE_BYTES: usize = 16 * 1024;
 /// With less than this a few long sessions fill the disk.
@@ -44,15 +45,9 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
     }
 }
 
-/// Names the jobs that cannot be read, and the memory that is not all in prompts.
-pub(super) fn kept_files(around: &ProcessEnv) -> Vec<Check> {
+/// Names the memory that is not all in prompts.
+pub(super) fn memory(around: &ProcessEnv) -> Vec<Check> {
     let mut checks = Vec::new();
-    match job_store(around).map(|store| store.list()) {
-        Ok(Ok(listing)) => checks.extend(listing.faults.into_iter().map(broken_job)),
-        Ok(Err(error)) => checks.push(broken_job(error)),
-        // The check of the sessions says so.
-        Err(_) => {}
-    }
     let Some(files) = memory_files(around, Secrets::default()) else { return checks };
     for topic in MemoryTopic::ALL {
         let found = match files.text(topic) {
@@ -67,13 +62,9 @@ pub(super) fn kept_files(around: &ProcessEnv) -> Vec<Check> {
             ),
             Err(error) => CliError::failed(error).chain(),
         };
-        checks.push(Check::less("memory files", found));
+        checks.push(Check::less(MEMORY, found));
     }
     checks
-}
-
-fn broken_job(error: JobStoreError) -> Check {
-    Check::less("jobs", CliError::failed(error).chain())
 }
 
 fn write(folder: &Path) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::config::Sources;
-use crate::config::edit::{FileError, change, find_key, indent, is_blank};
+use crate::config::edit::{FileError, UserFileLock, change, find_key, indent, is_blank};
 use crate::exit::CliError;
 
 /// The key under which servers stand.
@@ -16,6 +16,7 @@ const KEY: &str = "mcp_servers";
 pub(super) fn add(sources: &Sources, name: &str, entry: &Value) -> Result<PathBuf, CliError> {
     let line = format!("{name}: {entry}");
     change(
+        &UserFileLock::wait(sources)?,
         sources,
         |text| with(text, &line),
         |before, now| {
@@ -32,6 +33,7 @@ pub(super) fn add(sources: &Sources, name: &str, entry: &Value) -> Result<PathBu
 /// Takes a server out. Of which file.
 pub(super) fn remove(sources: &Sources, name: &str) -> Result<PathBuf, CliError> {
     change(
+        &UserFileLock::wait(sources)?,
         sources,
         |text| without(text, name),
         |before, now| {

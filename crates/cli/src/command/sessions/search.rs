@@ -51,7 +51,9 @@ fn notes(found: &SearchResults) -> impl Iterator<Item = &'static str> {
     let notes = [
         (found.sessions.is_empty(), "nothing was found"),
         (found.has_some_words, "no text has all of these words; these have some of them"),
-        (found.has_more, "more was found; add words, or use --limit"),
+        (found.has_more_sessions, "more sessions were found; add words, or use --limit"),
+        // A limit on sessions would not help.
+        (found.has_more && !found.has_more_sessions, "more was found in these; add words"),
     ];
     notes.into_iter().filter_map(|(applies, note)| applies.then_some(note))
 }

@@ -9,7 +9,9 @@ use super::compose;
 use crate::args::Choice;
 use crate::compose::mcp::toolsets;
 use crate::compose::{AssembledProgram, LinkedTools};
-use crate::config::edit::{FileError, ListChange, UserFile, change, with_item, without_key};
+use crate::config::edit::{
+    FileError, ListChange, UserFile, UserFileLock, change, with_item, without_key,
+};
 use crate::config::{Config, OPTIONAL_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -42,6 +44,8 @@ pub(super) fn choose(
 ) -> Result<(), CliError> {
     let name = choice.toolset.as_str();
     let sources = around.sources(&choice.settings, Vec::new())?;
+    // Also the note at the end is about the file as this change leaves it.
+    let lock = UserFileLock::wait(&sources)?;
     let own = UserFile::read(&sources)?;
     let composition = compose(links, around, &choice.settings)?;
     let there = there(&composition);
@@ -71,11 +75,11 @@ pub(super) fn choose(
         return Err(last.hint(format!("enable another one first: `{list}` shows them")));
     }
     if enable && there.iter().all(|name| wanted.contains(name)) {
-        write(&sources, &[], |text| without_key(text, KEY))?;
+        write(&lock, &sources, &[], |text| without_key(text, KEY))?;
         tell(&format!("{word}: {name}; `{KEY}` is no longer in {path}: agents have all toolsets"));
         return note_if_overruled(&sources, &[]);
     }
-    write(&sources, &wanted, |text| {
+    write(&lock, &sources, &wanted, |text| {
         if enable {
             return with_item(text, KEY, ListChange::Add(name), &wanted);
         }
@@ -191,6 +195,7 @@ fn unknown(name: &str, composition: &AssembledProgram, there: &BTreeSet<String>)
 
 /// Changes the file so that it names these toolsets, or has no key for them where these are none.
 fn write(
+    lock: &UserFileLock,
     sources: &Sources,
     all: &[String],
     edit: impl FnOnce(&str) -> Option<String>,
@@ -199,7 +204,7 @@ fn write(
         now.toolsets == all
             && Config { toolsets: before.toolsets.clone(), ..now.clone() } == *before
     };
-    change(sources, edit, is_right).map(|_| ()).map_err(|error| match (error, all) {
+    change(lock, sources, edit, is_right).map(|_| ()).map_err(|error| match (error, all) {
         (error @ FileError::Form(_), []) => CliError::from(error)
             .hint(format!("remove `{KEY}` there, and agents have all toolsets")),
         (error @ FileError::Form(_), all) => {

@@ -1,0 +1,146 @@
+//! How runs of jobs ended, as people read it, and what jobs lack.
+
+use deputize_testkit::Barrier;
+
+use crate::program::soon;
+
+use super::*;
+
+#[tokio::test]
+async fn a_job_that_is_triggered_while_it_runs_runs_once_more() {
+    let lab = Lab::new();
+    for name in ["hello", "other"] {
+        add(&lab, name, &["-t", "file_read"]).await;
+    }
+    deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
+    let gate = Barrier::closed();
+    let held = gate.clone();
+    let server =
+        model(move |_| MockAnswer::reply(&Reply::text("m", "All is well.")).held_by(&held)).await;
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("hello starts, on request").await;
+    let triggered = deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
+    assert_eq!(triggered.out, "hello runs now, and runs once more after that\n");
+    let shown = deputize(&lab, &["cron", "show", "hello"]).await.with_code(0);
+    assert!(shown.out.contains("\nwaiting    a run that was triggered\n"), "{}", shown.out);
+    // Whoever begins this one has looked at the first one too, which still runs.
+    deputize(&lab, &["cron", "trigger", "other"]).await.with_code(0);
+    daemon.says("other starts").await;
+    gate.open();
+    daemon.says("other completed").await;
+    let both = async {
+        while daemon.err_text().matches("hello completed").count() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the second run", both).await;
+    let ended = stop(daemon).await;
+    assert_eq!(ended.err.matches("hello starts, on request").count(), 2, "{}", ended.err);
+    assert_eq!((server.requests().len(), &history(&lab, "hello")["runs"]), (3, &json!(2)));
+}
+
+#[tokio::test]
+async fn a_run_whose_calls_were_denied_says_how_many() {
+    let lab = Lab::new();
+    let args = ["-t", "file_read,terminal"];
+    let added = deputize(
+        &lab,
+        &[&["cron", "add", "bound", "Say hello.", "--schedule", "every 9d"][..], &args].concat(),
+    )
+    .await
+    .with_code(0);
+    let note = "note: nobody approves calls of a job, so those that ask are denied, of ";
+    assert!(added.err.contains(note) && added.err.contains("terminal"), "{}", added.err);
+    let run = |number: u32| ("terminal", json!({"command": format!("touch ran-{number}")}));
+    let server = model(calls_in_order(vec![run(1), run(2)])).await;
+    deputize(&lab, &["cron", "trigger", "bound"]).await.with_code(0);
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("bound completed, 2 calls denied, session ").await;
+    stop(daemon).await;
+    assert_eq!(history(&lab, "bound")["last"]["denied"], 2);
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    assert!(listed.out.contains(" completed, 2 calls denied "), "{}", listed.out);
+    let shown = deputize(&lab, &["cron", "show", "bound"]).await.with_code(0);
+    assert!(shown.out.contains("last run   completed, 2 calls denied at "), "{}", shown.out);
+    let remedy = "nobody approves calls of a job, unless `cron.approvals` is `auto`";
+    assert!(shown.out.contains(remedy), "{}", shown.out);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_arrive_is_no_completed_run() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    let config = json!({"messaging": {"targets": {"log": {"file": lab.path("gone/log")}}}});
+    fs::write(lab.path("home/config.yaml"), config.to_string()).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "All is well."))).await;
+    add(&lab, "hello", &["-t", "file_read", "--output", "log"]).await;
+    deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("hello not delivered, session ").await;
+    stop(daemon).await;
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    let row = listed.out.lines().find(|row| row.starts_with("hello")).unwrap();
+    assert!(row.contains(" not delivered ") && !row.contains("completed"), "{}", listed.out);
+    let shown = deputize(&lab, &["cron", "show", "hello"]).await.with_code(0);
+    let why = "nothing was sent to `log`: its file cannot be written: No such file";
+    assert!(shown.out.contains(why), "{}", shown.out);
+    let last = &history(&lab, "hello")["last"];
+    assert!(Path::new(last["output"].as_str().unwrap()).is_file(), "it is kept: {last}");
+}
+
+#[tokio::test]
+async fn a_job_without_a_tool_that_it_may_use_is_refused_when_it_is_added() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), "toolsets: [file, clarify, cronjob]\n").unwrap();
+    for (toolsets, fault) in [
+        ("clarify,cronjob", "no tool of its toolsets can be used in a job: `clarify`: "),
+        ("web", "toolset `web` is not among `toolsets` of the configuration"),
+        ("moon", "there is no toolset `moon`"),
+    ] {
+        let add = ["cron", "add", "a", "Go", "--schedule", "every 9d", "-t", toolsets];
+        let refused = deputize(&lab, &add).await.with_code(2);
+        assert!(refused.err.contains(fault), "{toolsets}: {}", refused.err);
+        assert!(!lab.path("home/cron/jobs/a.json").exists());
+    }
+    add(&lab, "a", &["-t", "file,clarify"]).await;
+}
+
+#[tokio::test]
+async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() {
+    let lab = Lab::new();
+    for name in ["fine", "gone", "held", "quiet"] {
+        add(&lab, name, &["-t", "file_read"]).await;
+    }
+    for (name, field, value) in
+        [("gone", "cwd", json!(lab.path("moon"))), ("quiet", "output", json!("team"))]
+    {
+        let mut changed = job(&lab, name);
+        changed[field] = value;
+        let file = lab.path(format!("home/cron/jobs/{name}.json"));
+        fs::write(file, changed.to_string()).unwrap();
+    }
+    fs::create_dir_all(lab.path("home/cron/history")).unwrap();
+    fs::write(lab.path("home/cron/history/held.json"), "{").unwrap();
+    fs::write(lab.path("home/cron/jobs/broken.json"), "{").unwrap();
+    let doctor = deputize(&lab, &["doctor", "-m", "offline", "--json"]).await;
+    let checks: Value = serde_json::from_str(&doctor.out).unwrap();
+    let is_of_jobs = |check: &&Value| check["what"] == "jobs";
+    let told: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
+    let expected = [
+        ["broken.json` is not a valid job: ", ""],
+        ["gone: cannot work in `", "/moon`: "],
+        ["history/held.json` is not a valid history of runs, so its job is held: ", ""],
+        ["quiet: there is no message target `team` in `messaging.targets`; ", "cron edit quiet`"],
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for (check, words) in told.iter().zip(expected) {
+        let found = check["found"].as_str().unwrap();
+        assert!(words.iter().all(|words| found.contains(words)), "{words:?}: {found}");
+        assert_eq!(check["health"], "warn", "{check}");
+    }
+    // Without a configuration, all but the targets are looked at.
+    fs::write(lab.path("home/config.yaml"), "modle: x\n").unwrap();
+    let doctor = deputize(&lab, &["doctor", "--json"]).await.with_code(1);
+    assert_eq!(doctor.out.matches("\"what\": \"jobs\"").count(), 3, "{}", doctor.out);
+}
