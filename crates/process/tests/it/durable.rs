@@ -83,7 +83,7 @@ async fn its_exit_is_seen_and_what_it_started_goes_on() {
     let mut started = supervisor.start_durable(&command, &file).await.unwrap();
     assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
     drop((started, supervisor));
-    assert_eq!(marker.sleeping(), 1);
+    until("what it started sleeps", || marker.sleeping() == 1).await;
     drop(marker);
     no_zombie_stays().await;
 }
@@ -108,6 +108,7 @@ async fn a_later_program_sees_whether_it_runs_and_whether_its_number_is_another_
     assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
     let pid = u32::try_from(started.process.pid()).unwrap();
     assert!(durable_group_runs(pid, now_ms()));
+    until("what it started sleeps", || marker.sleeping() == 1).await;
     drop((started, marker));
     until("it is gone", || !durable_group_runs(pid, now_ms())).await;
 
