@@ -284,7 +284,13 @@ async fn a_damaged_image_is_refused_and_sent_nowhere() {
     fs::write(lab.work("half.png"), half).unwrap();
     let server = caller("read_file", json!({"path": "half.png"})).await;
     let ended = run(&lab, &server, SEEING, &["Look"]).await.with_code(0);
-    assert!(ended.out.starts_with("error: half.png: it is no whole PNG file: "), "{}", ended.out);
+    assert!(
+        ended.out.starts_with(
+            "error: half.png: its PNG data are damaged or cut off: get a whole copy of it"
+        ),
+        "{}",
+        ended.out
+    );
     assert_eq!(images(&server.requests()[1]), Vec::<String>::new());
 }
 
@@ -292,7 +298,7 @@ async fn a_damaged_image_is_refused_and_sent_nowhere() {
 async fn a_model_sees_images_of_servers() {
     for (fault, shown) in [
         ("a real image", "; PNG image, 1 × 1 pixels]"),
-        ("an image", "; not shown: it is no whole PNG file: "),
+        ("an image", "; not shown: its PNG data are damaged or cut off"),
     ] {
         let lab = lab();
         let own = set_server(fault);
@@ -346,9 +352,10 @@ async fn a_person_shows_images_with_a_task_and_with_a_later_message() {
 async fn images_that_cannot_be_shown_are_refused_before_any_request() {
     let lab = lab();
     fs::write(lab.work("notes.txt"), "text").unwrap();
+    fs::write(lab.work("half.png"), &decode(PIXEL)[..40]).unwrap();
     let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Seen."))).await;
     let many = ["--image", "dot.png"].repeat(21);
-    let cases: [(&str, &[&str], &str); 5] = [
+    let cases: [(&str, &[&str], &str); 6] = [
         ("openai/gpt-3.5-turbo", &["--image", "dot.png"], "sees no images: leave out --image"),
         (SEEING, &["--image", "none.png"], "cannot read the image `none.png`: "),
         (SEEING, &["--image", "."], "cannot read the image `.`: it is not a regular file"),
@@ -356,6 +363,11 @@ async fn images_that_cannot_be_shown_are_refused_before_any_request() {
             SEEING,
             &["--image", "dot.png", "--image", "notes.txt"],
             "cannot show the image `notes.txt`: it is neither PNG, JPEG, WebP nor GIF",
+        ),
+        (
+            SEEING,
+            &["--image", "half.png"],
+            "cannot show the image `half.png`: its PNG data are damaged or cut off: get a whole copy",
         ),
         (SEEING, &many, "there are 21 images, and a message has at most 20"),
     ];

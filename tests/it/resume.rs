@@ -54,6 +54,10 @@ async fn a_pipe_gives_a_stored_session_a_new_message() {
     assert_eq!(ended.out.trim(), "second");
     assert!(ended.err.contains("with -t some of them are refused"), "{}", ended.err);
     assert!(ended.err.contains("✓ second"), "{}", ended.err);
+    // The first run took at least nothing: what is of this run and what is of the session is said.
+    let (_, end) = ended.err.split_once("✓ second (").unwrap();
+    let (own, session) = end.split_once(" s; session ").expect("figures of the session");
+    assert!(own.parse::<f64>().is_ok() && session.contains(" s)"), "{}", ended.err);
     let resumed = format!("note: resuming session {} (completed): first\n", lab.session());
     assert!(ended.err.contains(&resumed), "{}", ended.err);
 }

@@ -71,7 +71,7 @@ use settings::{
     toolsets,
 };
 pub(crate) use settings::{memory_files, missing_tools, profile_library, skill_library};
-pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings};
+pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings, unknown_toolsets};
 
 /// Adds the values that are passed to external programs and must stay secret.
 pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {

@@ -37,9 +37,18 @@ pub struct DisplayedDiff {
     pub path: PathBuf,
     /// The change, as a unified diff.
     pub diff: String,
+    /// The path that the file had before; `None` if it was not renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_from: Option<PathBuf>,
 }
 
 impl Display {
+    /// Returns the path that a changed file had before, and its path now, for each renamed one.
+    pub fn renames(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let files = if let Self::Diffs { files } = self { files.as_slice() } else { &[] };
+        files.iter().filter_map(|file| Some((file.renamed_from.as_deref()?, file.path.as_path())))
+    }
+
     /// Returns the path and the unified diff of each changed file.
     pub fn diffs(&self) -> impl Iterator<Item = (&Path, &str)> {
         let (one, several) = match self {

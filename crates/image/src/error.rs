@@ -26,12 +26,18 @@ pub enum ImageError {
         most: u64,
     },
     /// It cannot be decoded.
-    #[error("it is no whole {} file: {why}", format.name())]
+    #[error("its {} data are damaged or cut off: get a whole copy of it", format.name())]
     Broken {
         /// The format that its first bytes name.
         format: ImageFormat,
-        /// What the decoder says.
+        /// What the decoder says, for a log.
         why: String,
+    },
+    /// Decoding it takes too much memory.
+    #[error("decoding it takes more than {most} bytes of memory: make it smaller")]
+    Memory {
+        /// The limit in bytes.
+        most: u64,
     },
     /// It cannot be made small enough.
     #[error("it stays above {most} bytes however small it is made")]

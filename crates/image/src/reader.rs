@@ -89,9 +89,12 @@ impl ImageReader {
     }
 
     fn decode(&self, format: ImageFormat, bytes: &[u8]) -> Result<DecodedImage, ImageError> {
-        let broken = |error: image::ImageError| ImageError::Broken {
-            format,
-            why: for_terminal_line(&error.to_string(), WHY_CHARS),
+        let broken = |error: image::ImageError| match error {
+            image::ImageError::Limits(_) => ImageError::Memory { most: self.limits.memory },
+            error => {
+                let why = for_terminal_line(&error.to_string(), WHY_CHARS);
+                ImageError::Broken { format, why }
+            }
         };
         let mut limits = Limits::no_limits();
         limits.max_alloc = Some(self.limits.memory);
@@ -357,7 +360,16 @@ mod tests {
             bytes.truncate(bytes.len() / 2);
             let error = ImageReader::default().read(&bytes);
             assert!(matches!(error, Err(ImageError::Broken { .. })), "{codec:?}: {error:?}");
+            let said = error.unwrap_err().to_string();
+            assert!(
+                said.ends_with(" data are damaged or cut off: get a whole copy of it"),
+                "{said}"
+            );
         }
+        let little = ImageLimits { memory: 10, ..ImageLimits::default() };
+        let error = ImageReader::new(little).read(&file(corner(80, 60), Codec::Png)).unwrap_err();
+        let said = "decoding it takes more than 10 bytes of memory: make it smaller";
+        assert_eq!(error.to_string(), said);
         let few = ImageLimits { file_bytes: 10, ..ImageLimits::default() };
         let error = ImageReader::new(few).read(&[0; 11]).unwrap_err();
         assert_eq!(error.to_string(), "it has 11 bytes; at most 10 are read");

@@ -9,7 +9,7 @@ use deputize_core::model::{
     FailureKind, Finish, ModelError, ModelOptions, Reply, Request, ToolChoice, Usage,
 };
 use deputize_core::run::{Step, WrapUpReason};
-use deputize_core::{CancelReason, Event};
+use deputize_core::{CancelReason, Event, Message};
 
 use crate::agent_context::AgentContext;
 use crate::budget_ledger::{AgentBudget, ReserveOutcome, SizedRequest};
@@ -191,31 +191,48 @@ impl RequestBudget {
     /// It counts on this thread. Only the first request is counted whole, at some 20 MB a second, and
     /// a replay must stay on its thread.
     fn bound(&self, route: &ModelRoute) -> RequestBound {
-        let spec = &self.cx.view.spec;
         // Others who need the state do not wait until the tokens are counted.
-        let (messages, has_begun, known) = {
-            let state = self.cx.state.read();
-            (state.run().messages().to_vec(), state.has_begun(), state.tokens().counted())
+        let counter = TokenCounter::of(route);
+        let state = self.cx.state.read();
+        let Some(counter) = counter else {
+            return self.bound_of(state.run().messages(), state.has_begun(), route, |_, _, _| None);
         };
+        let (messages, has_begun, known) =
+            (state.run().messages().to_vec(), state.has_begun(), state.tokens().counted());
+        drop(state);
+        self.bound_of(&messages, has_begun, route, |request, task, bytes| {
+            Some(match known {
+                Some((known, tokens)) => {
+                    let added = bytes.saturating_sub(known);
+                    tokens.saturating_add(counter.last_messages(request.messages, added))
+                }
+                None => counter.request(request).saturating_add(counter.text(task)),
+            })
+        })
+    }
+
+    /// Returns what bounds the tokens of a request with these messages. The function counts those of
+    /// the request, of a task that is not in it yet, and of so many bytes.
+    fn bound_of(
+        &self,
+        messages: &[Arc<Message>],
+        has_begun: bool,
+        route: &ModelRoute,
+        count: impl FnOnce(&Request<'_>, &str, u64) -> Option<u64>,
+    ) -> RequestBound {
+        let spec = &self.cx.view.spec;
         let request = Request {
             model: &route.at_provider,
             system: &spec.system,
             tools: &self.cx.view.declared,
-            messages: &readable_by(&messages, &route.name),
+            messages: &readable_by(messages, &route.name),
             tool_choice: ToolChoice::Auto,
             options: &spec.options,
         };
         // It is not in the conversation before the agent has begun.
         let task = if has_begun { "" } else { &spec.task };
         let bytes = request_bytes(&request).saturating_add(task.len() as u64);
-        let counted = TokenCounter::of(route).map(|counter| match known {
-            Some((known, tokens)) => {
-                let added = bytes.saturating_sub(known);
-                tokens.saturating_add(counter.last_messages(request.messages, added))
-            }
-            None => counter.request(&request).saturating_add(counter.text(task)),
-        });
-        RequestBound { bytes, counted }
+        RequestBound { bytes, counted: count(&request, task, bytes) }
     }
 
     /// The next request with output limits from what is likely to do to the least that is worth

@@ -188,7 +188,7 @@ impl PatchPlan {
             .map_err(|error| ToolError::refused(format!("{}: {error}", place.shown())))?;
         self.notes.extend(restored_marks(restored.marks));
         let difference = FileDiff::of("", &restored.text);
-        self.report(&place, &format!("created {}", place.shown()), &difference);
+        self.report(&place, None, &format!("created {}", place.shown()), &difference);
         let new = Some(restored.text.into_owned().into_bytes());
         self.changes.push(FileUpdate { place, old: None, new, mode_of: None });
         Ok(())
@@ -206,7 +206,7 @@ impl PatchPlan {
             }
         }
         let difference = FileDiff::of(&text.text, "");
-        self.report(&place, &format!("removed {}", place.shown()), &difference);
+        self.report(&place, None, &format!("removed {}", place.shown()), &difference);
         self.changes.push(FileUpdate { place, old: Some(old), new: None, mode_of: None });
         Ok(())
     }
@@ -232,14 +232,14 @@ impl PatchPlan {
         self.notes.extend(restored_marks(patched.marks));
         let difference = FileDiff::between(&text.text, &patched.text, &patched.changes);
         let Some(new_place) = new_place else {
-            self.report(&place, &format!("changed {}", place.shown()), &difference);
+            self.report(&place, None, &format!("changed {}", place.shown()), &difference);
             self.changes.push(FileUpdate { place, old: Some(old), new: Some(new), mode_of: None });
             return Ok(());
         };
         check_free(&new_place)?;
         self.notes.extend(may_create(cx, &new_place)?);
         let line = format!("renamed {} to {}", place.shown(), new_place.shown());
-        self.report(&new_place, &line, &difference);
+        self.report(&new_place, Some(place.path()), &line, &difference);
         let mode_of = Some(old.meta.clone());
         self.changes.push(FileUpdate { place: new_place, old: None, new: Some(new), mode_of });
         self.changes.push(FileUpdate { place, old: Some(old), new: None, mode_of: None });
@@ -267,9 +267,15 @@ impl PatchPlan {
         Ok((old, text))
     }
 
-    fn report(&mut self, place: &GrantedPath, line: &str, difference: &FileDiff) {
+    fn report(
+        &mut self,
+        place: &GrantedPath,
+        renamed_from: Option<PathBuf>,
+        line: &str,
+        difference: &FileDiff,
+    ) {
         self.lines.push(format!("{line}: +{} -{}", difference.added, difference.removed));
-        self.diffs.push(difference.displayed(place.path()));
+        self.diffs.push(difference.displayed(place.path(), renamed_from));
     }
 }
 

@@ -8,9 +8,12 @@ mod progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::ToolError;
 use deputize_core::process::ProcessExit;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
+
+use crate::BackgroundLimits;
 
 pub(crate) use command::{BackgroundCommand, NewCommand};
 pub(crate) use process::StartedCommand;
@@ -38,8 +41,21 @@ impl BackgroundCommands {
     }
 
     /// Returns how many run.
-    pub(crate) fn running(&self) -> usize {
+    fn running(&self) -> usize {
         self.commands.lock().iter().filter(|command| command.exit().is_none()).count()
+    }
+
+    /// Refuses one more command than may run at once.
+    pub(crate) fn check_room(&self, limits: &BackgroundLimits) -> Result<(), ToolError> {
+        let running = self.running();
+        if running < limits.commands {
+            return Ok(());
+        }
+        let most = limits.commands;
+        let name = limits.setting_names.note("background_commands");
+        Err(ToolError::refused(format!(
+            "{running} background commands run, and {most} is the most{name}: kill one with process"
+        )))
     }
 
     /// Watches a command that was started, to its end.

@@ -150,17 +150,17 @@ impl FileDiff {
 
     /// Returns what a screen shows of the difference in a file.
     pub(crate) fn display(&self, path: PathBuf) -> Display {
-        let DisplayedDiff { path, diff } = self.displayed(path);
+        let DisplayedDiff { path, diff, .. } = self.displayed(path, None);
         Display::Diff { path, diff }
     }
 
-    /// Returns the same for one file among several.
-    pub(crate) fn displayed(&self, path: PathBuf) -> DisplayedDiff {
+    /// Returns the same for one file among several, which may have had another path.
+    pub(crate) fn displayed(&self, path: PathBuf, renamed_from: Option<PathBuf>) -> DisplayedDiff {
         let (mut diff, note) = self.first(SCREEN_LINES);
         if let Some(note) = note {
             diff.push_str(&format!("\n[{note}]"));
         }
-        DisplayedDiff { path, diff }
+        DisplayedDiff { path, diff, renamed_from }
     }
 
     /// The first lines of the diff, at most [`SCREEN_LINES`], and a remark on the others.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::process::ProcessExit;
-use deputize_core::process_recorder::ProcessRecords;
+use deputize_core::process_recorder::{ProcessRecords, process_id};
 use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
@@ -90,8 +90,8 @@ impl TypedTool for Process {
             let command = named_command(&args, cx)?;
             if args.action == Action::Write {
                 check_input(&args, cx)?;
-                if let Some(exit) = command.exit() {
-                    return Err(ended(&command, exit));
+                if command.input().await.is_none() {
+                    return Err(no_input(&command));
                 }
             }
         }
@@ -101,7 +101,7 @@ impl TypedTool for Process {
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         if args.action == Action::List {
             let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
-            return Ok(ToolOutput::text(list(&terminal.background.all())));
+            return Ok(ToolOutput::text(list(&terminal.background.all(), cx)));
         }
         let command = named_command(&args, cx)?;
         match args.action {
@@ -119,10 +119,7 @@ impl TypedTool for Process {
 
 deputize_core::register_tool!("terminal", Process);
 
-fn list(commands: &[Arc<BackgroundCommand>]) -> String {
-    if commands.is_empty() {
-        return "no background commands".to_owned();
-    }
+fn list(commands: &[Arc<BackgroundCommand>], cx: &ToolCx) -> String {
     let line = |command: &Arc<BackgroundCommand>| {
         let seconds = count(command.ran().as_secs(), "second");
         let state = match command.exit() {
@@ -131,13 +128,33 @@ fn list(commands: &[Arc<BackgroundCommand>]) -> String {
         };
         let unread = count(command.unread(), "byte");
         let text = deputize_core::truncate::truncate_chars(&command.start().command, COMMAND_CHARS);
-        let durable = match command.start().durable_pid {
-            Some(pid) => format!(", durable, PID {pid}"),
-            None => String::new(),
+        // After its end, the PID may be that of another process.
+        let durable = match (command.start().durable_pid, command.exit()) {
+            (Some(pid), None) => format!(", durable, PID {pid}"),
+            _ => String::new(),
         };
         format!("{} {state}{durable}, {unread} unread: {}", command.id(), shown(text))
     };
-    commands.iter().map(line).collect::<Vec<_>>().join("\n")
+    let lines: Vec<String> = left_running(cx).chain(commands.iter().map(line)).collect();
+    if lines.is_empty() {
+        return "no background commands".to_owned();
+    }
+    lines.join("\n")
+}
+
+/// Returns the lines of durable commands that earlier turns left running.
+fn left_running(cx: &ToolCx) -> impl Iterator<Item = String> + use<> {
+    let records = cx.agent.store.get_or_insert_with(ProcessRecords::default);
+    let ended = move |id: String| Some((records.recorder().earlier_end(&id)?, id));
+    let line = |(exit, id)| match exit {
+        ProcessExit::LeftRunning { .. } => Some(format!("{id} {}", left_words(exit))),
+        _ => None,
+    };
+    (0..).map(process_id).map_while(ended).filter_map(line)
+}
+
+fn left_words(exit: ProcessExit) -> String {
+    format!("is durable and was {exit}; the user can end it")
 }
 
 /// Returns the command that a call names.
@@ -165,8 +182,14 @@ fn check_input(args: &Args, cx: &ToolCx) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn ended(command: &BackgroundCommand, exit: ProcessExit) -> ToolError {
-    ToolError::refused(format!("{} has ended: {exit}", command.id()))
+/// Returns why nothing can be written to a command.
+fn no_input(command: &BackgroundCommand) -> ToolError {
+    let id = command.id();
+    ToolError::refused(match (command.exit(), command.start().durable_pid) {
+        (Some(exit), _) => format!("{id} has ended: {exit}"),
+        (None, Some(_)) => format!("{id} is durable: it has no input"),
+        (None, None) => format!("the input of {id} is closed"),
+    })
 }
 
 /// Returns why there is no command of this ID.
@@ -174,7 +197,7 @@ fn unknown(id: &str, cx: &ToolCx) -> ToolError {
     let records = cx.agent.store.get_or_insert_with(ProcessRecords::default);
     ToolError::refused(match records.recorder().earlier_end(id) {
         Some(exit @ ProcessExit::LeftRunning { .. }) => {
-            format!("{} is durable and was {exit}; the user can end it", shown(id))
+            format!("{} {}", shown(id), left_words(exit))
         }
         Some(exit) => format!("{} is gone: {exit}; start it again if it is needed", shown(id)),
         None => format!("no background command {}: action list shows the ids", shown(id)),
@@ -210,10 +233,7 @@ async fn write(command: &BackgroundCommand, args: &Args, cx: &ToolCx) -> ToolCal
     let text = args.text.as_deref().unwrap_or_default().as_bytes();
     let mut input = command.input().await;
     let Some(open) = input.as_mut() else {
-        return Err(match command.exit() {
-            Some(exit) => ended(command, exit),
-            None => ToolError::refused(format!("the input of {id} is closed")),
-        });
+        return Err(no_input(command));
     };
     let mut written = 0;
     let writing = async {

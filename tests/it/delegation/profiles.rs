@@ -195,6 +195,8 @@ async fn the_agent_itself_has_a_profile_and_keeps_it_over_a_resume() {
     assert_eq!((&start["profile"], &start["max_iterations"]), (&json!("scout"), &json!(3)));
     assert_eq!(start["role"], "leaf");
     assert!(!lab.work("a.txt").exists());
+    let shown = deputize(&lab, &["sessions", "show", &lab.session()]).await.with_code(0);
+    assert!(shown.out.contains("\nprofile: scout\n\n✓ top  Go"), "{}", shown.out);
     // Neither its file nor the option is needed to go on, and neither gives it more.
     fs::remove_file(lab.path("home/agents/scout.md")).unwrap();
     let session = lab.session();
@@ -291,6 +293,15 @@ async fn a_person_makes_lists_and_shows_profiles() {
     assert!(list.err.contains("broken.md: it does not begin with front matter"), "{}", list.err);
     let typo = "typo.md: `toolsets`: there is no toolset `fiel`; did you mean `file`?";
     assert!(list.err.contains(typo), "{}", list.err);
+    let row = "typo     user     (no toolset `fiel`) d\n";
+    assert!(list.out.contains(row), "{}", list.out);
+    let typo = deputize(&lab, &["profiles", "show", "typo"]).await.with_code(0);
+    assert!(typo.out.contains("toolsets: fiel (there is none)\n"), "{}", typo.out);
+    let typo = deputize(&lab, &["profiles", "show", "typo", "--json"]).await.with_code(0);
+    let typo: Value = serde_json::from_str(&typo.out).unwrap();
+    assert_eq!(typo["unknown_toolsets"], json!(["fiel"]));
+    let doctor = deputize(&lab, &["doctor"]).await;
+    assert!(doctor.out.contains("there is no toolset `fiel`"), "{}", doctor.out);
     fs::remove_file(lab.path("home/agents/typo.md")).unwrap();
     assert!(list.out.contains("tests    user     what such an agent is for"), "{}", list.out);
     let all = deputize(&lab, &["profiles", "list", "--json"]).await.with_code(0);

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{calls_in_order, results_read};
 use crate::kill::resume;
-use crate::program::{ChatRequest, Lab, model, sees, soon};
+use crate::program::{ChatRequest, Lab, RunningProgram, model, sees, soon};
 
 const AUTO: [&str; 4] = ["--approve", "auto", "--output", "events"];
 
@@ -77,8 +77,10 @@ async fn a_durable_command_goes_on_after_the_run_and_any_other_ends() {
 
     // The next turn knows of it, and that it is not its own any more.
     let kill = ("process", json!({"action": "kill", "id": "p1"}));
+    let list = ("process", json!({"action": "list"}));
     let server = model(move |asked| match asked.results().len() {
         3 => MockAnswer::reply(&Reply::calls("served-1", [kill.clone()])),
+        4 => MockAnswer::reply(&Reply::calls("served-1", [list.clone()])),
         _ => MockAnswer::reply(&Reply::text("served-1", "Done.")),
     })
     .await;
@@ -89,6 +91,7 @@ async fn a_durable_command_goes_on_after_the_run_and_any_other_ends() {
     assert!(last.users().iter().any(|text| text.contains(&told)), "{:?}", last.users());
     let refused = format!("p1 is durable and was left running as PID {pid}; the user can end it");
     assert!(last.results()[3].contains(&refused), "{:?}", last.results());
+    assert!(last.results()[4].contains(refused.split(';').next().unwrap()), "{:?}", last.results());
     end_group(&lab, pid).await;
 }
 
@@ -100,10 +103,13 @@ async fn the_agent_that_started_it_ends_it_in_its_turn() {
     let set = durable(&[&stays]);
     let wait = ("process", json!({"action": "wait", "id": "p1", "until": "up"}));
     let kill = ("process", json!({"action": "kill", "id": "p1"}));
+    let list = ("process", json!({"action": "list"}));
     let pty = ("terminal", json!({"command": stays, "background": true, "pty": true}));
-    let server = model(calls_in_order(vec![background(&stays), wait, kill, pty])).await;
+    let server = model(calls_in_order(vec![background(&stays), wait, kill, list, pty])).await;
     lab.run(&server, &[&AUTO[..], &["--set", &set, "Go"]].concat()).end().await.with_code(0);
-    let results = results_read(&server, 4);
+    let mut results = results_read(&server, 5);
+    let listed = results.remove(3);
+    assert!(listed.contains("p1 killed after ") && !listed.contains("PID"), "{listed}");
     assert!(results[1].contains("the text has come"), "{results:#?}");
     assert!(results[2].contains(": killed"), "{results:#?}");
     assert!(results[3].contains("leave out pty"), "{results:#?}");
@@ -166,8 +172,62 @@ async fn the_environment_makes_no_command_durable() {
     let lab = Lab::new();
     let mut doctor = lab.deputize(&["config", "show"]);
     doctor.env("DEPUTIZE__TERMINAL__DURABLE", "[make]");
-    let ended = crate::program::RunningProgram::start(doctor).end().await;
+    let ended = RunningProgram::start(doctor).end().await;
     assert_ne!(ended.code, Some(0));
     let said = ended.err + &ended.out;
     assert!(said.contains("`terminal.durable` is not read from the environment"), "{said}");
+}
+
+#[tokio::test]
+async fn a_session_is_not_deleted_while_its_durable_command_runs() {
+    let lab = Lab::new();
+    let _leftovers = Leftovers(&lab);
+    let stays = format!("echo up; sleep {}; true", lab.mark());
+    let set = durable(&[&stays]);
+    let server = model(calls_in_order(vec![background(&stays)])).await;
+    let ended = lab.run(&server, &[&AUTO[..], &["--set", &set, "Go"]].concat()).end().await;
+    let ended = ended.with_code(0);
+    let pid = &ended.events("process.start")[0]["durable_pid"];
+    let session = lab.session();
+    let command = async |action: &str| {
+        RunningProgram::start(lab.deputize(&["sessions", action, &session])).end().await
+    };
+    let shown = command("show").await.with_code(0);
+    let running = format!("\nstill running: `{stays}` as PID {pid}; end with `kill -- -{pid}`\n");
+    assert!(shown.out.contains(&running), "{}", shown.out);
+    let refused = command("rm").await.with_code(1);
+    let told = format!(
+        "error: session `{session}` has a durable command that still runs: `{stays}` as PID {pid}\n\
+         hint: `kill -- -{pid}` ends it; then delete the session\n"
+    );
+    assert_eq!(refused.err, told);
+    assert!(lab.session_file().exists());
+    end_group(&lab, pid).await;
+    let shown = command("show").await.with_code(0);
+    assert!(!shown.out.contains("still running"), "{}", shown.out);
+    command("rm").await.with_code(0);
+}
+
+#[tokio::test]
+async fn a_call_that_would_be_refused_asks_nobody() {
+    let lab = Lab::new();
+    let _leftovers = Leftovers(&lab);
+    let stays = format!("echo up; sleep {}", lab.mark());
+    let set = durable(&[&stays]);
+    let wait = ("process", json!({"action": "wait", "id": "p1", "until": "up"}));
+    let write = ("process", json!({"action": "write", "id": "p1", "text": "x"}));
+    let kill = ("process", json!({"action": "kill", "id": "p1"}));
+    let calls = vec![background(&stays), wait, write, background("true"), kill];
+    let server = model(calls_in_order(calls)).await;
+    let limit = "limits.background_commands=1";
+    let args = ["--output", "events", "--set", &set, "--set", limit, "Go"];
+    let (mut person, running) = lab.on_terminal(&server, &args);
+    sees(&person, "Run it? [y/N] ").await;
+    person.write_all(b"y\n").unwrap();
+    let ended = running.end().await.with_code(0);
+    assert_eq!(ended.events("approval.request").len(), 1, "{:?}", ended.events("approval.request"));
+    let results = results_read(&server, 5);
+    assert!(results[2].contains("p1 is durable: it has no input"), "{results:#?}");
+    assert!(results[3].contains("1 is the most"), "{results:#?}");
+    assert!(results[4].contains(": killed"), "{results:#?}");
 }

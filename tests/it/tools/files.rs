@@ -38,6 +38,19 @@ async fn the_patches_of_the_page_do_what_it_says() {
     }
 }
 
+#[tokio::test]
+async fn a_rename_is_one_changed_file_with_both_paths() {
+    let lab = Lab::new();
+    fs::write(lab.work("a.txt"), "a\n").unwrap();
+    let rename =
+        "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n-a\n+b\n*** End Patch";
+    let calls =
+        vec![("read_file", json!({"path": "a.txt"})), ("apply_patch", json!({"patch": rename}))];
+    let server = model(calls_in_order(calls)).await;
+    let ended = lab.run(&server, &["Go"]).end().await.with_code(0);
+    assert!(ended.err.contains("1 file changed:\n  ren a.txt → b.txt +1 -1\n"), "{}", ended.err);
+}
+
 /// An agent that reads two files, removes one and is resumed knows that it removed it.
 #[tokio::test]
 async fn a_removed_file_stays_known_as_removed_over_a_resume() {

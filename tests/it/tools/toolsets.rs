@@ -141,3 +141,29 @@ async fn processes_that_change_toolsets_at_the_same_time_lose_nothing() {
     }
     assert!(!fs::read_to_string(lab.path("home/config.yaml")).unwrap().contains("toolsets"));
 }
+
+#[tokio::test]
+async fn a_run_without_any_tool_says_so_and_why() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/agents")).unwrap();
+    let typo = "---\ndescription: d\ntoolsets: [fiel]\n---\n";
+    fs::write(lab.path("home/agents/typo.md"), typo).unwrap();
+    let server = model(calls_in_order(Vec::new())).await;
+    let warning = async |args: &[&str]| {
+        let ended = lab.run(&server, &[args, &["Go"]].concat()).end().await.with_code(0);
+        let lines = ended.err.lines().filter(|line| line.contains("has no tool"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let hint = "; `deputize tools list` shows what there is";
+    let unusable = warning(&["-t", "messaging"]).await;
+    assert_eq!(unusable.len(), 1, "{unusable:?}");
+    let why = "warning: the agent has no tool (`send_message`: ";
+    assert!(unusable[0].starts_with(why) && unusable[0].ends_with(hint), "{unusable:?}");
+    let bounded = warning(&["--profile", "typo"]).await;
+    let why = "its profile `typo` leaves it none";
+    assert_eq!(bounded, [format!("warning: the agent has no tool ({why}){hint}")]);
+    assert_eq!(warning(&["-t", "todo"]).await, [""; 0]);
+    for request in &server.requests()[..2] {
+        assert!(request.json().get("tools").is_none(), "{}", request.json());
+    }
+}

@@ -11,7 +11,6 @@ mod storage;
 
 use deputize_core::Availability;
 use deputize_core::authority::ApproverMode;
-use deputize_documents::ProfileLibrary;
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
@@ -19,7 +18,7 @@ use crate::command::aligned;
 use crate::command::run::overrides;
 use crate::compose::{
     AssembledProgram, AssemblyInput, LinkedTools, approvals, external, profile_library,
-    redact_in_log,
+    profile_warnings, redact_in_log,
 };
 use crate::config::{Config, load};
 use crate::exit::CliError;
@@ -112,7 +111,7 @@ pub(crate) fn doctor(
                 checks.extend(check_tools_of_children(composition));
                 checks.extend(check_skills(composition));
                 let here = AssemblyInput::here(links, &loaded.config, around, &sources);
-                checks.extend(check_profiles(&profile_library(&here)));
+                checks.extend(check_profiles(&here));
                 checks.extend(messaging::checks(&composition.messages)?);
                 #[cfg(feature = "browser")]
                 checks.extend(browser::check(composition, around));
@@ -176,12 +175,14 @@ fn check_skills(composition: &AssembledProgram) -> Vec<Check> {
     std::iter::once(Check::new("skills", Ok(count))).chain(faults).collect()
 }
 
-/// Checks the profiles, and names each file that is none.
-fn check_profiles(library: &ProfileLibrary) -> Vec<Check> {
-    let listing = library.list();
-    let faults = listing.faults.iter().map(|fault| Check::less("profiles", fault.to_string()));
+/// Checks the profiles, and names each file that is none or that says something in vain.
+fn check_profiles(from: &AssemblyInput<'_>) -> Vec<Check> {
+    let listing = profile_library(from).list();
     let count = format!("{} usable", listing.profiles.len());
-    std::iter::once(Check::new("profiles", Ok(count))).chain(faults).collect()
+    let faults = listing.faults.iter().map(ToString::to_string);
+    let warnings = listing.profiles.iter().flat_map(|document| profile_warnings(document, from));
+    let less = faults.chain(warnings).map(|text| Check::less("profiles", text));
+    std::iter::once(Check::new("profiles", Ok(count))).chain(less).collect()
 }
 
 /// Lists the tools that children lack, and how to grant them.

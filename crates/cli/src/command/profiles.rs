@@ -11,6 +11,7 @@ use crate::args::Profiles;
 use crate::command::print_list;
 use crate::compose::{
     AssemblyInput, LinkedTools, load_config, profile_error, profile_library, profile_warnings,
+    unknown_toolsets,
 };
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
@@ -46,8 +47,8 @@ pub(crate) fn profiles(
             let document = library.find(name).map_err(profile_error)?;
             tell_warnings(profile_warnings(&document, &from));
             match view.json {
-                true => print(&format!("{:#}\n", row_json(&document))),
-                false => print(&for_terminal(&text(&document))),
+                true => print(&format!("{:#}\n", row_json(&document, &from))),
+                false => print(&for_terminal(&text(&document, &from))),
             }
         }
         Profiles::New { name, replace, .. } => {
@@ -73,12 +74,18 @@ fn list(library: &ProfileLibrary, from: &AssemblyInput<'_>, as_json: bool) -> Re
     let warnings = profiles.iter().flat_map(|document| profile_warnings(document, from));
     tell_warnings(warnings);
     if as_json {
-        let profiles: Vec<Value> = profiles.iter().map(row_json).collect();
+        let row = |document| row_json(document, from);
+        let profiles: Vec<Value> = profiles.iter().map(row).collect();
         return print(&format!("{:#}\n", json!(profiles)));
     }
     let row = |document: &ProfileDocument| {
         let ProfileDocument { profile, origin, .. } = document;
-        let description = for_terminal_line(&profile.description, LINE_CHARS);
+        let unknown = unknown_toolsets(profile, from);
+        let note = match unknown.as_slice() {
+            [] => String::new(),
+            names => format!("(no toolset {}) ", quoted(names)),
+        };
+        let description = note + &for_terminal_line(&profile.description, LINE_CHARS);
         [profile.name.clone(), origin.as_str().to_owned(), description]
     };
     let row_of_fault = |(name, fault): (String, DocumentFault)| {
@@ -95,13 +102,19 @@ fn list(library: &ProfileLibrary, from: &AssemblyInput<'_>, as_json: bool) -> Re
     )
 }
 
-fn row_json(document: &ProfileDocument) -> Value {
+/// Returns names as a person reads them in a sentence.
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn row_json(document: &ProfileDocument, from: &AssemblyInput<'_>) -> Value {
     let ProfileDocument { profile, origin, path, notes } = document;
     json!({
         "name": profile.name,
         "from": origin.as_str(),
         "description": profile.description,
         "toolsets": profile.tools.toolsets,
+        "unknown_toolsets": unknown_toolsets(profile, from),
         "tools": profile.tools.only,
         "without_tools": profile.tools.without,
         "model": profile.model,
@@ -116,24 +129,30 @@ fn row_json(document: &ProfileDocument) -> Value {
 }
 
 /// Returns a profile for a person: what it sets, and its instructions.
-fn text(document: &ProfileDocument) -> String {
+fn text(document: &ProfileDocument, from: &AssemblyInput<'_>) -> String {
     let Profile { name, description, instructions, tools, .. } = &document.profile;
     let profile = &document.profile;
     let listed = |names: Vec<&str>| match names.as_slice() {
         [] => "none".to_owned(),
         names => names.join(", "),
     };
-    let from = match &document.path {
+    let place = match &document.path {
         Some(path) => format!("{} ({})", document.origin.as_str(), path.display()),
         None => document.origin.as_str().to_owned(),
     };
-    let mut out = format!("{name}: {description}\nfrom: {from}\n");
+    let mut out = format!("{name}: {description}\nfrom: {place}\n");
     let without = &tools.without;
+    let unknown = unknown_toolsets(profile, from);
+    let toolset = |name: &str| match unknown.contains(&name) {
+        true => format!("{name} (there is none)"),
+        false => name.to_owned(),
+    };
+    let toolsets = tools.toolsets.as_ref().map(|names| {
+        let names: Vec<String> = names.iter().map(|name| toolset(name.as_str())).collect();
+        listed(names.iter().map(String::as_str).collect())
+    });
     let fields = [
-        (
-            "toolsets",
-            tools.toolsets.as_ref().map(|it| listed(it.iter().map(|it| it.as_str()).collect())),
-        ),
+        ("toolsets", toolsets),
         ("tools", tools.only.as_ref().map(|it| listed(it.iter().map(|it| it.as_str()).collect()))),
         (
             "without tools",

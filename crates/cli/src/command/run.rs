@@ -8,7 +8,7 @@ use deputize_acp::AcpProgram;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::image::Image;
-use deputize_core::{Resource as _, ToolName};
+use deputize_core::{Availability, Resource as _, ToolName};
 use deputize_runtime::{SessionConfig, StoredSession};
 use deputize_tools::Processes;
 use serde_json::json;
@@ -22,6 +22,7 @@ use crate::compose::{AssembledProgram, LinkedTools, ResolvedModels, external};
 use crate::config::{Config, FlagValue, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
+use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::runtime::{own, start_threads};
@@ -148,7 +149,11 @@ fn announce(
 ) {
     notices(composition, mode);
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    let Some(stored) = stored else { return };
+    let Some(stored) = stored else {
+        let warning = no_tools_warning(composition);
+        warning.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        return;
+    };
     let spec = stored.root_spec();
     let missing = spec.and_then(|spec| missing_tools_warning(&spec, composition));
     missing.iter().for_each(|text| tell(text));
@@ -246,6 +251,25 @@ fn notices(composition: &AssembledProgram, mode: ApproverMode) {
     let are_program = !composition.assembly.delegation.host.external_needs.is_empty();
     let warning = unasked_warning(mode, children, are_program);
     warning.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+}
+
+/// Returns the warning that an agent cannot use a single tool, with the reasons.
+fn no_tools_warning(composition: &AssembledProgram) -> Option<String> {
+    let tools = &composition.assembly.tools;
+    let settings = composition.tool_settings();
+    let mut reasons = Vec::new();
+    for entry in tools.names.iter().filter_map(|name| tools.catalog.get(name.as_str())) {
+        let Availability::No(why) = entry.tool.availability(&settings) else { return None };
+        reasons.push(format!("`{}`: {why}", entry.name()));
+    }
+    let profile = &composition.assembly.prompt.profile;
+    let why = match (reasons.is_empty(), profile) {
+        (false, _) => reasons.join("; "),
+        (true, Some(profile)) => format!("its profile `{}` leaves it none", profile.name),
+        (true, None) => format!("`toolsets` is {}", composition.config.toolsets.join(", ")),
+    };
+    let list = format_command("tools list");
+    Some(format!("the agent has no tool ({why}); `{list}` shows what there is"))
 }
 
 /// Returns the warning that commands run without asking: those of the top agent, of children, or of

@@ -24,7 +24,9 @@ use crate::process_env::ProcessEnv;
 use crate::screen::summary::tokens;
 use crate::stdio::{error_columns, print, tell};
 use crate::task::attachment::words_of;
+use durable_commands::{kill_command, listed, running_commands};
 
+mod durable_commands;
 mod markdown;
 mod result_words;
 #[cfg(feature = "session-search")]
@@ -76,12 +78,34 @@ pub(crate) fn sessions(
         Sessions::Rm { sessions } => {
             let ids: Result<Vec<SessionId>, CliError> =
                 sessions.iter().map(|name| session_named(&dir, name)).collect();
-            ids?.iter().try_for_each(|id| {
+            let ids = ids?;
+            ids.iter().try_for_each(|id| refuse_left_commands(&dir, id))?;
+            ids.iter().try_for_each(|id| {
                 dir.remove(id).map_err(CliError::failed)?;
                 print(&format!("deleted: {id}\n"))
             })
         }
     }
+}
+
+/// A session is the only place that names the durable commands that it left.
+#[derive(Debug, thiserror::Error)]
+#[error("session `{session}` has a durable command that still runs: {commands}")]
+struct CommandRuns {
+    session: SessionId,
+    commands: String,
+}
+
+/// Refuses to delete a session while a durable command of it runs. One that cannot be read names
+/// none.
+fn refuse_left_commands(dir: &SessionDir, session: &SessionId) -> Result<(), CliError> {
+    let commands = dir.read(session).map(|stored| running_commands(&stored)).unwrap_or_default();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let (session, listed) = (session.clone(), listed(&commands));
+    let hint = format!("`{}` ends it; then delete the session", kill_command(&commands));
+    Err(CliError::failed(CommandRuns { session, commands: listed }).hint(hint))
 }
 
 /// The program has no search over sessions.

@@ -82,33 +82,35 @@ pub(crate) fn profile_warnings(
         Some(path) => path.display().to_string(),
         None => format!("profile {}", document.profile.name),
     };
-    let unknown = unknown_toolsets(document, from).into_iter();
+    let unknown = unknown_toolsets(&document.profile, from);
+    let unknown = unknown.into_iter().map(|name| unknown_toolset_note(name, from));
     let warning = |note: String| for_terminal(&format!("{place}: {note}"));
     document.notes.iter().cloned().chain(unknown).map(warning).collect()
 }
 
 /// Finds toolsets that a profile names and that the program does not have. What plugins bring is
 /// known only when they run, and a server may be configured later.
-fn unknown_toolsets(document: &ProfileDocument, from: &AssemblyInput<'_>) -> Vec<String> {
-    let config = from.config;
-    if !config.plugins.is_empty() {
+pub(crate) fn unknown_toolsets<'p>(profile: &'p Profile, from: &AssemblyInput<'_>) -> Vec<&'p str> {
+    if !from.config.plugins.is_empty() {
         return Vec::new();
     }
-    let known = || {
-        let own = config.composite_toolsets.keys();
-        from.environment.toolsets.iter().chain(own).map(String::as_str)
-    };
     let is_known = |name: &str| {
-        known().any(|known| known == name)
+        known_toolsets(from).any(|known| known == name)
             || OPTIONAL_TOOLSETS.contains(&name)
             || name.starts_with(SERVER_TOOLSETS)
     };
-    let names = document.profile.tools.toolsets.iter().flatten().map(|name| name.as_str());
-    let note = |name: &str| {
-        let hint = did_you_mean(nearest(name, known()));
-        format!("`toolsets`: there is no toolset `{name}`{hint}")
-    };
-    names.filter(|name| !is_known(name)).map(note).collect()
+    let names = profile.tools.toolsets.iter().flatten().map(|name| name.as_str());
+    names.filter(|name| !is_known(name)).collect()
+}
+
+fn known_toolsets<'a>(from: &'a AssemblyInput<'_>) -> impl Iterator<Item = &'a str> {
+    let own = from.config.composite_toolsets.keys();
+    from.environment.toolsets.iter().chain(own).map(String::as_str)
+}
+
+fn unknown_toolset_note(name: &str, from: &AssemblyInput<'_>) -> String {
+    let hint = did_you_mean(nearest(name, known_toolsets(from)));
+    format!("`toolsets`: there is no toolset `{name}`{hint}")
 }
 
 /// Returns the error of a command that needs a profile.

@@ -85,12 +85,19 @@ pub(crate) fn unseen_words(files: &[String]) -> Option<String> {
 }
 
 fn row(path: &Path, file: &ChangedFile, cwd: &Path) -> ScreenLine {
-    let path = path.strip_prefix(cwd).unwrap_or(path);
-    let path = for_verbatim_line(&path.to_string_lossy(), CHARS);
-    let (word, style) = match (file.is_new, file.is_removed) {
-        (_, true) => ("del", Style::Bad),
-        (true, false) => ("new", Style::Good),
-        (false, false) => ("mod", Style::Busy),
+    let shown = |path: &Path| {
+        let path = path.strip_prefix(cwd).unwrap_or(path);
+        for_verbatim_line(&path.to_string_lossy(), CHARS)
+    };
+    let path = match &file.renamed_from {
+        Some(from) => format!("{} → {}", shown(from), shown(path)),
+        None => shown(path),
+    };
+    let (word, style) = match (file.is_new, file.is_removed, &file.renamed_from) {
+        (_, true, _) => ("del", Style::Bad),
+        (true, false, _) => ("new", Style::Good),
+        (false, false, Some(_)) => ("ren", Style::Busy),
+        (false, false, None) => ("mod", Style::Busy),
     };
     let mut line = ScreenLine::default().with(style, format!("  {word} ")).with(Style::Plain, path);
     if let Some(lines) = file.lines {
@@ -132,6 +139,7 @@ mod tests {
 
     use deputize_core::message::CallStatus;
     use deputize_core::process::{ProcessEnd, ProcessExit};
+    use deputize_core::tool::DisplayedDiff;
     use deputize_core::{Display, Event, ToolEffect};
     use deputize_runtime::SessionSnapshot;
 
@@ -195,6 +203,44 @@ mod tests {
           files that commands changed are not listed
         1 call denied
         ");
+    }
+
+    fn renamed(from: &str, to: &str) -> Event {
+        let path = |name: &str| Path::new("/repo/project").join(name);
+        let written =
+            ToolEffect::FileWritten { path: path(to), version: version("x"), created: true };
+        let facts = vec![written, ToolEffect::FileRemoved { path: path(from) }];
+        let mut event = returned(CALL, "apply_patch", CallStatus::Ok, "ok", facts);
+        if let Event::ToolEnd(end) = &mut event {
+            let diff = "@@ -1 +1 @@\n-a\n+b\n".to_owned();
+            let renamed_from = Some(path(from));
+            let files = vec![DisplayedDiff { path: path(to), diff, renamed_from }];
+            end.display = Some(Display::Diffs { files });
+        }
+        event
+    }
+
+    #[test]
+    fn a_renamed_file_is_one_file_from_its_first_path_to_its_last() {
+        let mut writer = TestWriter::default();
+        writer.add(&root(), renamed("a", "b"));
+        writer.add(&root(), wrote("/repo/project/b", false, Some("@@ -1 +2 @@\n+c\n")));
+        writer.add(&root(), wrote("/repo/project/new", true, None));
+        writer.add(&root(), renamed("new", "newer"));
+        insta::assert_snapshot!(tell(&writer), @r"
+        2 files changed:
+          ren a → b +2 -1
+          new newer
+        ");
+        writer.add(&root(), renamed("b", "c"));
+        assert!(tell(&writer).contains("\n  ren a → c +3 -2\n"), "{}", tell(&writer));
+        let removed = vec![ToolEffect::FileRemoved { path: "/repo/project/c".into() }];
+        let kept = writer.records.len();
+        writer.add(&root(), returned(CALL, "apply_patch", CallStatus::Ok, "ok", removed));
+        assert!(tell(&writer).contains("\n  del a\n"), "{}", tell(&writer));
+        writer.records.truncate(kept);
+        writer.add(&root(), renamed("c", "a"));
+        assert!(tell(&writer).contains("\n  mod a +4 -3\n"), "{}", tell(&writer));
     }
 
     #[test]

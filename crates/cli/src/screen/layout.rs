@@ -11,7 +11,7 @@ use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 
 use super::agent_text::{activity_text, goal_text};
 use super::line::{ScreenLine, Style, truncate_columns, width};
-use super::summary::{count, dollars, running, tokens};
+use super::run_figures::RunFigures;
 
 /// Upper bound on the characters of an item of a todo list.
 const TODO_CHARS: usize = 200;
@@ -21,9 +21,11 @@ const PROCESS_CHARS: usize = 60;
 const GOAL_COLUMNS: usize = 12;
 
 /// Returns the tree in at most `most` lines of at most `columns` columns. If it has more agents
-/// than lines, ended ones are folded first, and counted.
-pub(crate) fn lines(
+/// than lines, ended ones are folded first, and counted. The figures of the top agent are those of
+/// this run; at its end, those of a resumed session are below them.
+pub(super) fn lines(
     snapshot: &SessionSnapshot,
+    earlier: Option<&RunFigures>,
     now: u64,
     columns: usize,
     most: usize,
@@ -36,9 +38,11 @@ pub(crate) fn lines(
     let todo = todo_line(top).filter(|_| most > 1);
     let used = 1 + usize::from(todo.is_some());
     let processes = process_line(snapshot).filter(|_| most > used);
-    let below_top: Vec<ScreenLine> = todo.into_iter().chain(processes).collect();
+    let used = used + usize::from(processes.is_some());
+    let session = session_line(snapshot, top, now).filter(|_| earlier.is_some() && most > used);
+    let below_top: Vec<ScreenLine> = todo.into_iter().chain(processes).chain(session).collect();
     let shown = choose(snapshot, top, &totals, most - below_top.len());
-    let mut page = TreePage { snapshot, totals, shown, now, columns, lines: Vec::new() };
+    let mut page = TreePage { snapshot, earlier, totals, shown, now, columns, lines: Vec::new() };
     page.agent(top, "", "");
     page.lines.splice(1..1, below_top.into_iter().map(|line| line.fit(columns)));
     page.lines
@@ -59,6 +63,13 @@ fn todo_line(agent: &AgentSnapshot) -> Option<ScreenLine> {
         line.push(Style::Plain, format!("  {text}"));
     }
     Some(line)
+}
+
+/// Returns the figures of a session that has ended, with its earlier runs.
+fn session_line(snapshot: &SessionSnapshot, top: &AgentSnapshot, now: u64) -> Option<ScreenLine> {
+    let figures = RunFigures::of_session(snapshot, now).filter(|_| top.exit.is_some())?;
+    let text = format!("  session: {}", figures.text(usize::MAX));
+    Some(ScreenLine::default().with(Style::Dim, text))
 }
 
 /// Returns the background commands that run; `None` without one.
@@ -127,6 +138,7 @@ fn remark_lines(all: usize, shown: usize) -> usize {
 
 struct TreePage<'s> {
     snapshot: &'s SessionSnapshot,
+    earlier: Option<&'s RunFigures>,
     totals: BTreeMap<&'s AgentId, TreeTotals>,
     shown: BTreeSet<&'s AgentId>,
     now: u64,
@@ -170,7 +182,7 @@ impl TreePage<'_> {
             line.push(Style::Dim, format!("[{position}] "));
         }
         let left = self.columns.saturating_sub(line.width());
-        let figures = figures(agent, self.total(&agent.id), self.now, left / 2);
+        let figures = self.figures(agent, left / 2);
         let left = left.saturating_sub(width(&figures) + 2);
         let goal = goal_text(self.snapshot, agent);
         let (goal, note) = share(&goal, &note(agent, folded), left);
@@ -186,6 +198,18 @@ impl TreePage<'_> {
             line.push(Style::Dim, figures);
         }
         line.fit(self.columns)
+    }
+
+    /// Returns figures of the whole subtree, as many as fit. Those of the top agent are of this run.
+    fn figures(&self, agent: &AgentSnapshot, columns: usize) -> String {
+        let total = self.total(&agent.id);
+        let figures = match self.earlier.filter(|_| agent.parent.is_none()) {
+            None => RunFigures::new(agent, &total, age(agent, self.now)),
+            Some(earlier) => {
+                RunFigures::new(agent, &total, agent.elapsed_ms(self.now)).since(earlier)
+            }
+        };
+        figures.text(columns)
     }
 }
 
@@ -221,28 +245,6 @@ fn note(agent: &AgentSnapshot, folded: TreeTotals) -> String {
 /// Returns how long an agent has been there, in milliseconds.
 fn age(agent: &AgentSnapshot, now: u64) -> u64 {
     agent.exit.as_ref().map_or(now, |exit| exit.at).saturating_sub(agent.times.started)
-}
-
-/// Steps, tokens and dollars of the whole subtree, time: as many of them as fit.
-fn figures(agent: &AgentSnapshot, total: TreeTotals, now: u64, columns: usize) -> String {
-    let time = running(age(agent, now));
-    // A model that works by rule uses no tokens.
-    let spent = Some(total.tokens.input.saturating_add(total.tokens.output)).filter(|it| *it > 0);
-    let spent = |unit| spent.map(|count| format!("{}{unit}", tokens(count)));
-    let steps = count(agent.usage.replies as usize, "step");
-    let cost = dollars(total.cost.known_usd());
-    let joined = |figures: &[Option<String>]| {
-        figures.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" · ")
-    };
-    [
-        joined(&[Some(steps), spent(" tok"), cost.clone(), Some(time.clone())]),
-        joined(&[spent(""), cost, Some(time.clone())]),
-        joined(&[spent(""), Some(time.clone())]),
-        time,
-    ]
-    .into_iter()
-    .find(|figures| width(figures) <= columns)
-    .unwrap_or_default()
 }
 
 /// Divides columns between a goal and a note: the note gets what the goal leaves, and takes

@@ -65,8 +65,7 @@ impl Screen {
 
     /// Applies a record of an earlier run without showing it.
     pub(crate) fn prime(&self, record: &Record) {
-        let mut state = self.shared.lock();
-        state.snapshot.apply(record);
+        self.shared.lock().prime(record);
     }
 
     /// Removes the tree from the terminal and holds output back until the guard is dropped, so that

@@ -12,6 +12,7 @@ mod line_backlog;
 pub(crate) mod live;
 pub(crate) mod plain;
 pub(crate) mod refused_calls;
+mod run_figures;
 mod screen_state;
 mod screen_writer;
 mod shown_reasons;

@@ -21,8 +21,9 @@ use super::call_groups::{CallGroups, nested_words};
 use super::call_result::{not_begun, returned};
 use super::line::{ScreenLine, Style};
 use super::refused_calls::{is_block_of_call, refusal_words};
+use super::run_figures::{RunFigures, end_figures};
 use super::shown_reasons::ShownReasons;
-use super::summary::{compaction_words, dollars, seconds};
+use super::summary::{compaction_words, seconds};
 use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
 
@@ -66,6 +67,8 @@ pub(crate) struct Plain {
     groups: CallGroups,
     unreadable: UnreadableCalls,
     reasons: ShownReasons,
+    /// What the earlier runs of the session took; `None` in its first one.
+    pub(super) earlier: Option<RunFigures>,
 }
 
 impl Plain {
@@ -127,7 +130,9 @@ impl Plain {
             _ => {
                 lines.extend(self.group_calls(snapshot, record, detail));
                 self.reasons.begin_turn(snapshot.turn());
-                lines.extend(line_of_record(snapshot, record, detail, &mut self.reasons));
+                let earlier = self.earlier.as_ref().filter(|_| record.depth == 0);
+                let reasons = &mut self.reasons;
+                lines.extend(line_of_record(snapshot, record, detail, reasons, earlier));
             }
         }
         lines
@@ -323,6 +328,7 @@ fn line_of_record(
     record: &Record,
     detail: Detail,
     reasons: &mut ShownReasons,
+    earlier: Option<&RunFigures>,
 ) -> Option<ScreenLine> {
     let line = || agent_line(snapshot, &record.agent);
     let dim = |text: String| Some(line().with(Style::Dim, text));
@@ -363,7 +369,7 @@ fn line_of_record(
         Event::SpawnPaused { by, paused } => asking(spawn_pause(by, *paused)),
         Event::AgentEnd(outcome) => {
             let why = reasons.words_of_end(&record.agent, outcome);
-            Some(end_line(snapshot, record, outcome, why))
+            Some(end_line(snapshot, record, outcome, earlier, why))
         }
         Event::SessionStart(_)
         | Event::AgentStart(_)
@@ -446,6 +452,7 @@ fn end_line(
     snapshot: &SessionSnapshot,
     record: &Record,
     outcome: &Outcome,
+    earlier: Option<&RunFigures>,
     why: Option<String>,
 ) -> ScreenLine {
     let (mark, style) = match outcome.status {
@@ -464,8 +471,7 @@ fn end_line(
         line.push(Style::Dim, format!("{}: ", short(&record.agent)));
     }
     line.push(Style::Plain, for_terminal_line(&goal, GOAL_CHARS));
-    let cost = dollars(outcome.cost_usd).map(|usd| format!(" · {usd}")).unwrap_or_default();
-    line.push(Style::Dim, format!(" ({}{cost})", seconds(outcome.duration_ms)));
+    line.push(Style::Dim, format!(" ({})", end_figures(outcome, earlier)));
     if let Some(why) = why {
         line.push(Style::Plain, format!(": {why}"));
     }

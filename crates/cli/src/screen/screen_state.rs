@@ -12,6 +12,7 @@ use super::call_result::has_no_row;
 use super::failures::is_failure;
 use super::line_backlog::LineBacklog;
 use super::plain::{Plain, progressed};
+use super::run_figures::RunFigures;
 
 /// State of the screen.
 pub(super) struct ScreenState {
@@ -19,6 +20,8 @@ pub(super) struct ScreenState {
     /// Whether a tree is drawn. Otherwise lines are printed.
     pub(super) live: bool,
     pub(super) snapshot: SessionSnapshot,
+    /// When the last record of an earlier run was made, in Unix milliseconds.
+    primed_until: u64,
     /// Whether a record came in this run.
     pub(super) has_news: bool,
     pub(super) plain: Plain,
@@ -62,6 +65,7 @@ impl ScreenState {
             detail,
             live,
             snapshot: SessionSnapshot::new(Arc::clone(&tools)),
+            primed_until: 0,
             has_news: false,
             plain: Plain::new(tools, false),
             waits_for: None,
@@ -90,7 +94,16 @@ impl ScreenState {
         draws && !std::mem::replace(&mut self.drawing.dirty, true)
     }
 
+    /// Applies a record of an earlier run.
+    pub(super) fn prime(&mut self, record: &Record) {
+        self.snapshot.apply(record);
+        self.primed_until = record.at;
+    }
+
     pub(super) fn see(&mut self, record: &Record) {
+        if !self.has_news {
+            self.plain.earlier = RunFigures::of_session(&self.snapshot, self.primed_until);
+        }
         self.snapshot.apply(record);
         self.has_news = true;
         let lines = self.plain.lines(&self.snapshot, record, self.detail);

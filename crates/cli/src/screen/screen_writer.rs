@@ -107,7 +107,9 @@ impl ScreenWriter {
         // The last column stays free: a cursor behind it would be on either of two rows.
         let columns = columns.saturating_sub(1);
         let most = rows.saturating_sub(2).min(MOST_LINES);
-        let tree = layout::lines(&state.snapshot, self.surface.clock.now_ms(), columns, most);
+        let now = self.surface.clock.now_ms();
+        let earlier = state.plain.earlier.as_ref();
+        let tree = layout::lines(&state.snapshot, earlier, now, columns, most);
         if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
             return Vec::new();
         }
@@ -135,7 +137,9 @@ impl ScreenWriter {
         let mut lines = Vec::new();
         if state.live {
             let now = self.surface.clock.now_ms();
-            lines = layout::lines(&state.snapshot, now, columns.saturating_sub(1), MOST_LINES);
+            let earlier = state.plain.earlier.as_ref();
+            let columns = columns.saturating_sub(1);
+            lines = layout::lines(&state.snapshot, earlier, now, columns, MOST_LINES);
         }
         if state.detail != Detail::Quiet {
             // What an earlier run changed was shown at its end.

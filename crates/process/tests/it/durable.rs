@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use deputize_process::{CommandIo, Exit, SpillFile};
+use deputize_process::{CommandIo, Exit, SpillFile, durable_group_runs};
 
 use crate::process_table::{Marker, Mode, bash, no_zombie_stays, until};
 
@@ -86,4 +86,39 @@ async fn its_exit_is_seen_and_what_it_started_goes_on() {
     until("what it started sleeps", || marker.sleeping() == 1).await;
     drop(marker);
     no_zombie_stays().await;
+}
+
+/// The time by the machine's files.
+fn now_ms() -> u64 {
+    let file = tempfile::tempfile().unwrap();
+    let now = file.metadata().unwrap().modified().unwrap();
+    let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}
+
+#[tokio::test]
+async fn a_later_program_sees_whether_it_runs_and_whether_its_number_is_another_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = SpillFile::new(dir.path().join("log"));
+    let marker = Marker::new();
+    let supervisor = Mode::TreeKill.supervisor();
+    // Its first process ends, and its group goes on.
+    let command = bash(&marker.fill("{S} & exit 7"));
+    let mut started = supervisor.start_durable(&command, &file).await.unwrap();
+    assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
+    let pid = u32::try_from(started.process.pid()).unwrap();
+    assert!(durable_group_runs(pid, now_ms()));
+    until("what it started sleeps", || marker.sleeping() == 1).await;
+    drop((started, marker));
+    until("it is gone", || !durable_group_runs(pid, now_ms())).await;
+
+    let marker = Marker::new();
+    let file = SpillFile::new(dir.path().join("other"));
+    let command = bash(&marker.fill("exec {S}"));
+    let started = supervisor.start_durable(&command, &file).await.unwrap();
+    let pid = u32::try_from(started.process.pid()).unwrap();
+    assert!(durable_group_runs(pid, now_ms()));
+    assert!(!durable_group_runs(pid, 0), "it began after this record");
+    assert!(started.process.end().await.is_complete());
+    assert!(!durable_group_runs(pid, now_ms()));
 }

@@ -34,6 +34,8 @@ pub struct ChangedFile {
     pub is_new: bool,
     /// Whether it was removed after its last write.
     pub is_removed: bool,
+    /// The path that it had before this run; `None` if it was not renamed.
+    pub renamed_from: Option<PathBuf>,
     /// Number of lines added and removed by all changes; `None` if one had no diff.
     pub lines: Option<LineCount>,
     /// The agents that changed it.
@@ -107,14 +109,19 @@ pub struct UnseenFiles {
 impl RunChanges {
     pub(super) fn add_call(&mut self, agent: &AgentId, end: &ToolEnd) {
         self.denied += usize::from(end.result.status == CallStatus::Denied);
+        let renames = || end.display.iter().flat_map(Display::renames);
         for fact in &end.facts {
             match fact {
                 ToolEffect::FileWritten { path, created, .. } => {
+                    if let Some((from, _)) = renames().find(|(_, to)| to == path) {
+                        self.rename(from, path);
+                    }
                     let file = self.files.entry(path.clone());
                     let file = file.or_insert_with(|| ChangedFile::new(*created));
                     file.is_removed = false;
                     file.add_change(agent, changed_lines(path, end));
                 }
+                ToolEffect::FileRemoved { path } if renames().any(|(from, _)| from == path) => {}
                 ToolEffect::FileRemoved { path } => self.add_removal(agent, path, end),
                 ToolEffect::Command { command, exit_code, unknown } => {
                     let exit = match exit_code {
@@ -145,14 +152,23 @@ impl RunChanges {
         self.commands.add(&end.command, exit);
     }
 
+    /// Moves a file to another path, with its changes so far.
+    fn rename(&mut self, from: &Path, to: &Path) {
+        let mut file = self.files.remove(from).unwrap_or_else(|| ChangedFile::new(false));
+        let first = file.renamed_from.take().unwrap_or_else(|| from.to_owned());
+        file.renamed_from = Some(first).filter(|first| !file.is_new && first != to);
+        self.files.insert(to.to_owned(), file);
+    }
+
     fn add_removal(&mut self, agent: &AgentId, path: &Path, end: &ToolEnd) {
-        if self.files.get(path).is_some_and(|file| file.is_new) {
-            self.files.remove(path);
+        let mut file = self.files.remove(path).unwrap_or_else(|| ChangedFile::new(false));
+        if file.is_new {
             return;
         }
-        let file = self.files.entry(path.to_owned()).or_insert_with(|| ChangedFile::new(false));
         file.is_removed = true;
         file.add_change(agent, changed_lines(path, end));
+        let first = file.renamed_from.take().unwrap_or_else(|| path.to_owned());
+        self.files.insert(first, file);
     }
 
     pub(super) fn add_outcome(&mut self, outcome: &Outcome) {
@@ -165,7 +181,7 @@ impl RunChanges {
 impl ChangedFile {
     const fn new(is_new: bool) -> Self {
         let lines = Some(LineCount { added: 0, removed: 0 });
-        Self { is_new, is_removed: false, lines, agents: BTreeSet::new() }
+        Self { is_new, is_removed: false, renamed_from: None, lines, agents: BTreeSet::new() }
     }
 
     fn add_change(&mut self, agent: &AgentId, lines: Option<LineCount>) {

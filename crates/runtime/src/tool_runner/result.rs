@@ -90,9 +90,10 @@ pub(super) fn scrubbed_display(secrets: &Secrets, display: Display) -> Display {
             Display::Diff { path: recorded_path(path), diff: scrubbed(&diff) }
         }
         Display::Diffs { files } => {
-            let files = files.into_iter().map(|DisplayedDiff { path, diff }| DisplayedDiff {
-                path: recorded_path(path),
-                diff: scrubbed(&diff),
+            let files = files.into_iter().map(|file| DisplayedDiff {
+                path: recorded_path(file.path),
+                diff: scrubbed(&file.diff),
+                renamed_from: file.renamed_from.map(recorded_path),
             });
             Display::Diffs { files: files.collect() }
         }

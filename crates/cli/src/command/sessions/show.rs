@@ -9,6 +9,7 @@ use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{AgentId, Catalog, Event, Message, Outcome, ToolKind, ToolResult};
 use deputize_runtime::{SpokenText, StoredSession, describe_call};
 
+use super::durable_commands::{kill_command, listed, running_commands};
 use super::result_words::{delivery_words, result_words};
 use super::{RUNNING, UNFINISHED, delivery, has_ended, local, mark, result_of, status_of};
 use crate::agent_name::{AgentName, short};
@@ -98,8 +99,15 @@ pub(super) fn shown(
     }
     let open = if holder.is_some() { RUNNING } else { UNFINISHED };
     out.push_str(&conversation(stored, tools, chosen, open));
-    if wanted.is_none() && !has_ended(stored) {
-        out.push_str(&outlook(stored, holder));
+    if wanted.is_none() {
+        if !has_ended(stored) {
+            out.push_str(&outlook(stored, holder));
+        }
+        let commands = running_commands(stored);
+        if !commands.is_empty() {
+            let (what, end) = (listed(&commands), kill_command(&commands));
+            out.push_str(&format!("\nstill running: {what}; end with `{end}`\n"));
+        }
     }
     Ok(out)
 }
@@ -139,7 +147,9 @@ fn head(stored: &StoredSession) -> String {
     let spent = spent.map(|count| format!("{} tok", tokens(count)));
     let figures = [Some(local(stored.header.created)), spent, dollars(cost.known_usd())];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
-    format!("{served} in {}\n{}\n\n", for_terminal(&cwd), figures.join(" · "))
+    let spec = stored.root_spec();
+    let profile = spec.and_then(|spec| profile_line(&spec)).unwrap_or_default();
+    format!("{served} in {}\n{}\n{profile}\n", for_terminal(&cwd), figures.join(" · "))
 }
 
 /// The agents in the order of the tree: each before its children, children as they started.
@@ -296,6 +306,12 @@ fn result_text(
     out
 }
 
+/// Returns the line about an agent's profile, if it has one.
+fn profile_line(spec: &AgentSpec) -> Option<String> {
+    let profile = spec.profile.as_ref()?;
+    Some(format!("profile: {}\n", for_terminal_line(profile, GOAL_CHARS)))
+}
+
 /// Returns the child's settings besides its task.
 fn describe_child(spec: &AgentSpec) -> String {
     let sets: Vec<&str> = spec.toolsets.iter().map(|set| set.as_str()).collect();
@@ -306,9 +322,7 @@ fn describe_child(spec: &AgentSpec) -> String {
         for_terminal_line(&spec.model, GOAL_CHARS),
         for_terminal(&spec.cwd.to_string_lossy()),
     );
-    if let Some(profile) = &spec.profile {
-        out.push_str(&format!("profile: {}\n", for_terminal_line(profile, GOAL_CHARS)));
-    }
+    out.extend(profile_line(spec));
     if spec.is_fork {
         out.push_str("history: fork (its conversation begins with that of its parent)\n");
     }

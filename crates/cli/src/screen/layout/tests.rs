@@ -17,7 +17,7 @@ fn tree(writer: &TestWriter) -> SessionSnapshot {
 }
 
 fn draw(writer: &TestWriter, columns: usize, most: usize) -> String {
-    let lines = lines(&tree(writer), START + 65_000, columns, most);
+    let lines = lines(&tree(writer), None, START + 65_000, columns, most);
     assert!(lines.len() <= most, "{} lines in {most}", lines.len());
     for line in &lines {
         assert!(line.width() <= columns, "{line:?}");
@@ -57,6 +57,24 @@ fn a_family_on_a_usual_terminal() {
 }
 
 #[test]
+fn a_resumed_session_has_figures_of_this_run_and_of_all() {
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Look"));
+    writer.add(&root(), replied(1, "One.", &[]));
+    writer.add(&root(), ended(&root(), deputize_core::Status::Completed, ExitReason::Completed));
+    let earlier = RunFigures::of_session(&tree(&writer), START).unwrap();
+    let figures = |writer: &TestWriter| {
+        let lines = lines(&tree(writer), Some(&earlier), START + 65_000, 80, 9);
+        lines.iter().map(|line| line.render(false)).collect::<Vec<_>>()
+    };
+    writer.add(&root(), Event::AgentResume { max_iterations: 9, task: None });
+    writer.add(&root(), replied(2, "Two.", &[]));
+    insta::assert_snapshot!(figures(&writer).join("\n"));
+    writer.add(&root(), ended(&root(), deputize_core::Status::Completed, ExitReason::Completed));
+    insta::assert_snapshot!(figures(&writer).join("\n"));
+}
+
+#[test]
 fn an_agent_whose_model_uses_no_tokens_has_no_figure_of_them() {
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "Look"));
@@ -79,7 +97,7 @@ fn with_few_lines_those_that_ended_are_folded_first() {
 
 #[test]
 fn colours_are_spans_and_can_be_left_out() {
-    let lines = lines(&tree(&family()), START + 65_000, 60, 3);
+    let lines = lines(&tree(&family()), None, START + 65_000, 60, 3);
     let coloured: Vec<String> = lines.iter().map(|line| line.render(true)).collect();
     insta::assert_snapshot!(coloured.join("\n").replace('\u{1b}', "ESC"));
 }

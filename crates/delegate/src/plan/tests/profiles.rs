@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use deputize_core::profile::ProfileTools;
+use proptest::prelude::*;
 
+use super::strategies::{NAMES, SETS, calls, holds, policies, some_of};
 use super::*;
 
 fn profile(name: &str) -> Profile {
