@@ -25,11 +25,13 @@ use crate::path_error::PathError;
 use crate::shown::restored_marks;
 use crate::text::FileText;
 
+mod hunk;
 mod hunks;
 mod parse;
 
+use hunk::Hunk;
 use hunks::{HunkMismatch, MismatchReason, apply};
-use parse::{FilePatch, Hunk, PatchAction, parse};
+use parse::{FilePatch, PatchAction, parse};
 
 /// Files that one patch changes at most.
 const MOST_FILES: usize = 100;

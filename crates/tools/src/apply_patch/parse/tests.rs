@@ -7,7 +7,14 @@ fn show(patch: &str) -> String {
         Err(error) => return error.to_string(),
     };
     let hunk = |hunk: &Hunk| {
-        let Hunk { at, old, new, line, anchor } = hunk;
+        let Hunk { at, old, added, signs, line, anchor } = hunk;
+        let (mut kept, mut more) = (old.split_inclusive('\n'), added.split_inclusive('\n'));
+        let new = signs.iter().filter_map(|sign| match sign {
+            LineSign::Keep => kept.next(),
+            LineSign::Remove => kept.next().and(None),
+            LineSign::Add => more.next(),
+        });
+        let new: String = new.collect();
         let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
         let anchor = anchor.as_ref().map(|anchor| format!(" ({anchor})")).unwrap_or_default();
         format!("\n  {at}: {line}{anchor} {old:?} -> {new:?}")
