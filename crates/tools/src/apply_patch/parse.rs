@@ -61,7 +61,10 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
         let end = lines.iter().rposition(|line| *line == "```");
         lines.truncate(end.unwrap_or(lines.len()));
     }
-    let begin = lines.iter().position(|line| line.trim() == "*** Begin Patch");
+    // Within a unified diff such a line is one of a file.
+    let is_unified = |line: &&&str| line.starts_with("--- ") || line.starts_with("diff --git ");
+    let mut head = lines.iter().take_while(|line| !is_unified(line));
+    let begin = head.position(|line| line.trim_end() == "*** Begin Patch");
     let mut reader = PatchReader { at: begin.map_or(0, |at| at + 1), lines };
     let files = if begin.is_some() { reader.envelope()? } else { reader.parse_unified()? };
     match files.is_empty() {

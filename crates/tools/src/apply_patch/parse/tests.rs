@@ -75,6 +75,20 @@ fn the_form_with_marks_is_read() {
 }
 
 #[test]
+fn a_mark_within_a_unified_diff_is_a_line_of_the_file() {
+    let hunk = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n *** Begin Patch\n-a\n+b\n";
+    let read = r#"1 "*** Begin Patch\na\n" -> "*** Begin Patch\nb\n""#;
+    assert_eq!(show(hunk), format!("update f\n  3: {read}"));
+    // One that is added, without the space before it in the patch.
+    let removed = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n*** Begin Patch\n";
+    assert_eq!(show(removed), "update f\n  4: 1 \"a\\n\" -> \"b\\n\"");
+    assert_eq!(
+        show("Words.\n *** Begin Patch\n--- a/f\n+++ b/f\n@@\n-a\n+b\n").lines().next(),
+        Some("update f")
+    );
+}
+
+#[test]
 fn wrong_counts_and_lost_spaces_do_not_matter() {
     let file = "--- a/f\n+++ b/f\n";
     let hunk = |body: &str| show(&format!("{file}{body}")).replace("update f\n  3: ", "");
