@@ -22,6 +22,7 @@ use crate::request_size::request_bytes;
 use crate::retry_waits::RetryWaits;
 
 mod notes;
+mod record_list;
 
 use notes::compacted_message;
 

@@ -25,11 +25,13 @@ use crate::path_error::PathError;
 use crate::shown::restored_marks;
 use crate::text::FileText;
 
+mod hunk;
 mod hunks;
 mod parse;
 
+use hunk::Hunk;
 use hunks::{HunkMismatch, MismatchReason, apply};
-use parse::{FilePatch, Hunk, PatchAction, parse};
+use parse::{FilePatch, PatchAction, parse};
 
 /// Files that one patch changes at most.
 const MOST_FILES: usize = 100;
@@ -129,15 +131,22 @@ impl PatchPlaces {
             };
             let new_place = new_path.map(|path| GrantedPath::to_write(cx, path)).transpose()?;
             for place in [Some(&place), new_place.as_ref()].into_iter().flatten() {
-                if named.insert(place.path(), ()).is_some() {
-                    return Err(ToolError::refused(format!(
-                        "the patch names {} twice: put all its hunks under one header, in the \
-                         order of the file",
-                        place.shown()
-                    )));
+                if let Some((other, _)) =
+                    named.insert(place.path(), (change, place.shown().to_owned()))
+                {
+                    return Err(named_twice(place, [other, change]));
                 }
             }
             places.push((place, new_place));
+        }
+        // What lies in a directory comes next to it in this order.
+        for ((outer, (_, file)), (inner, (_, within))) in named.iter().zip(named.iter().skip(1)) {
+            if inner.starts_with(outer) {
+                return Err(ToolError::refused(format!(
+                    "the patch names the file {file}, and {within} as if it were a directory: use \
+                     another path, or two patches"
+                )));
+            }
         }
         Ok(Self(places))
     }
@@ -149,6 +158,20 @@ impl PatchPlaces {
         paths.sort();
         paths.iter().map(|path| cx.agent.session.files.lock_path(path)).collect()
     }
+}
+
+/// Why a patch may not name a file twice.
+fn named_twice(place: &GrantedPath, changes: [&PatchAction; 2]) -> ToolError {
+    let is_created = changes.iter().any(|it| matches!(it, PatchAction::Create { .. }));
+    let is_removed = changes.iter().any(|it| matches!(it, PatchAction::Remove { .. }));
+    let path = place.shown();
+    ToolError::refused(match is_created && is_removed {
+        true => format!("the patch removes and creates {path}: update it instead"),
+        false => format!(
+            "the patch names {path} twice: put all its hunks under one header, in the order of the \
+             file"
+        ),
+    })
 }
 
 /// The place of a file that is there.
@@ -261,9 +284,14 @@ impl PatchPlan {
             let instead = "change it with the terminal";
             return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
         };
+        // Before it is told to read a file that cannot be read.
+        let text = FileText::decode(bytes).map_err(|error| {
+            let path = place.shown();
+            ToolError::refused(format!(
+                "{path}: {error}: change, rename or remove it with a command"
+            ))
+        })?;
         self.notes.extend(old.may_change(cx, place, extent)?);
-        let text = FileText::decode(bytes)
-            .map_err(|error| ToolError::refused(format!("{}: {error}", place.shown())))?;
         Ok((old, text))
     }
 

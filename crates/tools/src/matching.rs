@@ -110,7 +110,17 @@ struct Replacement {
 type FindFn = fn(&str, Edit<'_>) -> Vec<Replacement>;
 
 /// Does an edit. The old text must not be empty.
-pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
+pub(crate) fn edit(text: &str, wanted: Edit<'_>) -> Result<EditedText, NoMatch> {
+    edit_with(text, wanted, |_, _| None)
+}
+
+/// Does an edit. `merge` makes what goes to a place of where it is and of the new text, or leaves the
+/// new text.
+pub(crate) fn edit_with(
+    text: &str,
+    edit: Edit<'_>,
+    merge: impl Fn(&Range<usize>, &str) -> Option<Rc<str>>,
+) -> Result<EditedText, NoMatch> {
     const TIERS: [(MatchTier, FindFn); 5] = [
         (MatchTier::Exact, exact),
         (MatchTier::LineEnds, line_ends),
@@ -136,6 +146,11 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
             continue;
         }
         let marks = restore_marks(text, &mut found).map_err(NoMatch::Mark)?;
+        for Replacement { range, new } in &mut found {
+            if let Some(merged) = merge(range, new) {
+                *new = merged;
+            }
+        }
         return replace_all(text, &found, tier).map(|edited| EditedText { marks, ..edited });
     }
     Err(NoMatch::Nowhere)
@@ -270,7 +285,7 @@ fn with_crlf(new: &str) -> Rc<str> {
 }
 
 /// Whether lines end in CRLF at a place: in what is replaced, else in the line that it stands in.
-fn ends_in_crlf(text: &str, range: &Range<usize>) -> bool {
+pub(crate) fn ends_in_crlf(text: &str, range: &Range<usize>) -> bool {
     let ends_crlf = |part: &str| {
         part.find('\n').map(|at| part.get(..at).is_some_and(|line| line.ends_with('\r')))
     };

@@ -106,7 +106,7 @@ impl TypedTool for Process {
         let command = named_command(&args, cx)?;
         match args.action {
             Action::List | Action::Read => Ok(shown_progress(&command)),
-            Action::Wait => wait(&command, &args, cx).await,
+            Action::Wait => wait(&command, &args, 0, cx).await,
             Action::Write => write(&command, &args, cx).await,
             Action::Kill => {
                 command.stop(ProcessExit::Killed);
@@ -204,8 +204,9 @@ fn unknown(id: &str, cx: &ToolCx) -> ToolError {
     })
 }
 
-async fn wait(command: &BackgroundCommand, args: &Args, cx: &ToolCx) -> ToolCallResult {
-    let until = args.until.as_deref().filter(|text| !text.is_empty());
+/// Waits; a text counts after so many bytes of all output.
+async fn wait(command: &BackgroundCommand, args: &Args, from: u64, cx: &ToolCx) -> ToolCallResult {
+    let until = args.until.as_deref().filter(|text| !text.is_empty()).map(|text| (text, from));
     let limits = &Settings::of(cx).commands;
     let wanted = args.timeout_seconds.unwrap_or(limits.background.wait_seconds).max(1);
     let seconds = wanted.min(limits.max_seconds);
@@ -235,6 +236,8 @@ async fn write(command: &BackgroundCommand, args: &Args, cx: &ToolCx) -> ToolCal
     let Some(open) = input.as_mut() else {
         return Err(no_input(command));
     };
+    // What came before is no answer.
+    let before = command.output_bytes();
     let mut written = 0;
     let writing = async {
         while let Some(rest) = text.get(written..).filter(|rest| !rest.is_empty()) {
@@ -271,7 +274,7 @@ async fn write(command: &BackgroundCommand, args: &Args, cx: &ToolCx) -> ToolCal
     }
     drop(input);
     if args.until.is_some() {
-        return wait(command, args, cx).await;
+        return wait(command, args, before, cx).await;
     }
     Ok(ToolOutput::text(format!("{} written to {id}", count(all as u64, "byte"))))
 }
@@ -331,6 +334,24 @@ mod tests {
         assert_eq!(process(&bench, close).await, "refused: p1 has ended: exit code 3");
         let list = process(&bench, json!({"action": "list"})).await;
         assert_eq!(list, "p1 exit code 3 after 0 seconds, 0 bytes unread: cat; exit 3");
+    }
+
+    #[tokio::test]
+    async fn old_output_is_no_answer_to_what_is_written() {
+        let bench = bench();
+        start(&bench, "echo old; cat").await;
+        while !process(&bench, json!({"action": "list"})).await.contains("4 bytes unread") {
+            tokio::task::yield_now().await;
+        }
+        let mut write = json!({
+            "action": "write", "id": "p1", "text": "new\n", "until": "old", "timeout_seconds": 1
+        });
+        let answer = process(&bench, write.clone()).await;
+        assert!(answer.ends_with("[the text has not come in 1 second]"), "{answer}");
+        write["text"] = json!("old\n");
+        write["timeout_seconds"] = json!(30);
+        let answer = process(&bench, write).await;
+        assert!(answer.ends_with("[the text has come]"), "{answer}");
     }
 
     #[tokio::test]

@@ -1,4 +1,6 @@
-//! What kind of document a body is.
+//! What kind of document a body is, and its text.
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 /// A kind of document that is shown as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,22 +50,39 @@ impl DocumentKind {
     }
 }
 
-/// Decodes a text by the charset of its media type, its byte order mark, or the declaration of a
-/// page. What is malformed becomes U+FFFD.
-pub(crate) fn decode(content_type: &str, body: &[u8]) -> String {
+/// Decodes a text by the charset of its media type, its byte order mark, or the declaration of a page
+/// or of XML. What is malformed becomes U+FFFD.
+pub(crate) fn decode(kind: DocumentKind, content_type: &str, body: &[u8]) -> String {
     let named = content_type.split(';').skip(1).find_map(|part| {
         let (name, value) = part.split_once('=')?;
         (name.trim().eq_ignore_ascii_case("charset")).then(|| value.trim().trim_matches('"'))
     });
-    let declared = || {
-        let head = String::from_utf8_lossy(body.get(..1024).unwrap_or(body)).to_ascii_lowercase();
-        let (_, rest) = head.split_once("charset=")?;
-        let rest = rest.trim_start_matches(['"', '\'']);
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c));
-        encoding_rs::Encoding::for_label(rest.get(..end.unwrap_or(rest.len()))?.as_bytes())
+    let named = named.and_then(|label| Encoding::for_label(label.as_bytes()));
+    named.or_else(|| declared(kind, body)).unwrap_or(UTF_8).decode(body).0.into_owned()
+}
+
+/// Returns the encoding that a document declares in itself. One that could be read is not UTF-16,
+/// whatever it says.
+fn declared(kind: DocumentKind, body: &[u8]) -> Option<&'static Encoding> {
+    let head = String::from_utf8_lossy(body.get(..1024).unwrap_or(body)).to_ascii_lowercase();
+    let xml = head.trim_start().strip_prefix("<?xml").and_then(|rest| rest.split("?>").next());
+    let label = match (kind, xml) {
+        (DocumentKind::Html | DocumentKind::Text, Some(xml)) => value_of(xml, "encoding"),
+        _ => None,
     };
-    let named = named.and_then(|label| encoding_rs::Encoding::for_label(label.as_bytes()));
-    named.or_else(declared).unwrap_or(encoding_rs::UTF_8).decode(body).0.into_owned()
+    let meta = || {
+        let tags = head.split("<meta").skip(1).filter_map(|rest| rest.split('>').next());
+        tags.filter(|_| kind == DocumentKind::Html).find_map(|tag| value_of(tag, "charset"))
+    };
+    let encoding = Encoding::for_label(label.or_else(meta)?.as_bytes())?;
+    Some(if [UTF_16LE, UTF_16BE].contains(&encoding) { UTF_8 } else { encoding })
+}
+
+/// Returns what stands after a name and `=`.
+fn value_of<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let rest = text.split_once(name)?.1.trim_start().strip_prefix('=')?;
+    let rest = rest.trim_start().trim_start_matches(['"', '\'']);
+    rest.split(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c)).next()
 }
 
 #[cfg(test)]
@@ -93,13 +112,34 @@ mod tests {
 
     #[test]
     fn texts_are_decoded_as_they_say() {
-        assert_eq!(decode("text/html; charset=ISO-8859-1", b"caf\xe9"), "café");
-        assert_eq!(
-            decode("text/html", b"<meta charset=\"windows-1252\">\x80"),
-            "<meta charset=\"windows-1252\">€"
-        );
-        assert_eq!(decode("text/plain; charset=\"utf-8\"", "é".as_bytes()), "é");
-        assert_eq!(decode("text/plain", b"\xff\xfea\0"), "a");
-        assert_eq!(decode("text/plain; charset=nothing", b"a\xff"), "a\u{fffd}");
+        let decoded = |content_type: &str, body: &[u8]| {
+            decode(DocumentKind::of(content_type, body).unwrap(), content_type, body)
+        };
+        assert_eq!(decoded("text/html; charset=ISO-8859-1", b"caf\xe9"), "café");
+        let page = |meta: &str, end: &[u8]| [meta.as_bytes(), end].concat();
+        for (meta, end, expected) in [
+            ("<meta charset=\"windows-1252\">", b"\x80".as_slice(), "€"),
+            ("<meta content='text/html; charset = windows-1252'>", b"\x80", "€"),
+            ("<?xml version='1.0' encoding='windows-1252'?><html>", b"\x80", "€"),
+            // What is read as ASCII is not UTF-16.
+            ("<meta charset=utf-16>", "é".as_bytes(), "é"),
+            ("<script src='a.js?charset=windows-1252'></script>", "é".as_bytes(), "é"),
+        ] {
+            assert_eq!(decoded("text/html", &page(meta, end)), format!("{meta}{expected}"));
+        }
+        // Only pages have `<meta>`, and only XML has a declaration.
+        for text in
+            ["<meta charset=\"windows-1252\"> é", "iconv --encoding=latin1 charset=latin1 é"]
+        {
+            assert_eq!(decoded("text/plain", text.as_bytes()), text);
+            assert_eq!(decoded("application/json", text.as_bytes()), text);
+            assert_eq!(decoded("application/xml", text.as_bytes()), text);
+        }
+        let xml = "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><a>";
+        assert_eq!(decoded("application/xml", &page(xml, b"\xe9")), format!("{xml}é"));
+        assert_eq!(decoded("application/json", &page(xml, "é".as_bytes())), format!("{xml}é"));
+        assert_eq!(decoded("text/plain; charset=\"utf-8\"", "é".as_bytes()), "é");
+        assert_eq!(decoded("text/plain", b"\xff\xfea\0"), "a");
+        assert_eq!(decoded("text/plain; charset=nothing", b"a\xff"), "a\u{fffd}");
     }
 }

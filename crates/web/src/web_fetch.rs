@@ -107,12 +107,12 @@ async fn text_of(
     }
     let text = |text| ConvertedText { text, title: None, is_part: false };
     let converted = match kind {
-        DocumentKind::Text => text(decode(&content_type, &body)),
-        DocumentKind::Json => text(json_text(decode(&content_type, &body))),
+        DocumentKind::Text => text(decode(kind, &content_type, &body)),
+        DocumentKind::Json => text(json_text(decode(kind, &content_type, &body))),
         DocumentKind::Html | DocumentKind::Pdf => {
             let pdf = kind == DocumentKind::Pdf;
             let conversion = Conversion { pdf, url: url.to_string(), whole };
-            let body = if pdf { body } else { decode(&content_type, &body).into_bytes() };
+            let body = if pdf { body } else { decode(kind, &content_type, &body).into_bytes() };
             let kind = if pdf { "a PDF file" } else { "a web page" };
             let converted = settings.converter.convert(conversion, body).await;
             converted.map_err(|problem| FetchError::Unreadable {

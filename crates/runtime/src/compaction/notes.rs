@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use deputize_core::agent::AgentSummary;
+use deputize_core::agent::{AgentActivity, AgentSummary};
 use deputize_core::file_state::FileVersion;
 use deputize_core::message::CallStatus;
 use deputize_core::outcome::Receipts;
@@ -17,16 +17,12 @@ use crate::agent_context::AgentContext;
 use crate::agent_state::{EndedCall, StartedCall};
 use crate::call_text::name_and_arguments;
 
+use super::record_list::{LineRank, RecordLine, RecordList};
+
 const COMPACTED: &str = include_str!("../../prompts/compacted.md");
 
-/// Maximum number of lines of each list, however much room there is; the last ones are shown.
-const MOST_LINES: usize = 60;
 /// Maximum number of characters of a text in a line.
 const LINE_CHARS: usize = 300;
-/// Bytes beside the title of a list.
-const BESIDE_TITLE: usize = " (1000 earlier ones are left out):\n\n".len();
-/// Bytes beside the text of a line.
-const BESIDE_LINE: usize = "\n- ".len();
 /// Characters of a file's hash.
 const HASH_CHARS: usize = 12;
 
@@ -87,7 +83,8 @@ impl WorkRecord {
         }
     }
 
-    /// Returns what is on record, in so many bytes: the oldest lines of the longest list go first.
+    /// Returns what is on record, in so many bytes: of the longest list what is done goes
+    /// first, then what is open, and the oldest of it first.
     fn render(&self, room: u64) -> String {
         let mut lists: Vec<RecordList> = self
             .lists()
@@ -96,8 +93,11 @@ impl WorkRecord {
             .map(|(title, lines)| RecordList::new(title, lines))
             .collect();
         while lists.iter().map(RecordList::bytes).sum::<usize>() as u64 > room {
-            let longest = lists.iter_mut().max_by_key(|list| list.bytes());
-            if !longest.is_some_and(RecordList::drop_line) {
+            // What is in progress stays as long as anything else does.
+            let next = lists.iter_mut().max_by_key(|list| {
+                (list.first_rank().map(|rank| rank < LineRank::Current), list.bytes())
+            });
+            if !next.is_some_and(RecordList::shrink) {
                 break;
             }
         }
@@ -107,30 +107,33 @@ impl WorkRecord {
         lists.iter().map(RecordList::render).collect::<Vec<_>>().join("\n\n")
     }
 
-    fn lists(&self) -> [(&'static str, Vec<String>); 8] {
+    fn lists(&self) -> [(&'static str, Vec<RecordLine>); 8] {
+        let past = |lines: Vec<String>| -> Vec<RecordLine> {
+            lines.into_iter().map(|text| RecordLine { rank: LineRank::Past, text }).collect()
+        };
         [
             ("Todo list", self.todo_lines()),
-            ("Files, with the hash of the version that you know", self.file_lines()),
-            ("Removed files", self.removed_lines()),
-            ("Commands that ran, in order", self.command_lines()),
-            ("Other calls, in order", self.calls.clone()),
-            ("Background commands", self.process_lines()),
+            ("Files, with the hash of the version that you know", past(self.file_lines())),
+            ("Removed files", past(self.removed_lines())),
+            ("Commands that ran, in order", past(self.command_lines())),
+            ("Other calls, in order", past(self.calls.clone())),
+            ("Background commands", past(self.process_lines())),
             ("Children", self.child_lines()),
             (
                 "Directory of the shell",
-                self.shell.iter().map(|path| line(&path.to_string_lossy())).collect(),
+                past(self.shell.iter().map(|path| line(&path.to_string_lossy())).collect()),
             ),
         ]
     }
 
-    fn todo_lines(&self) -> Vec<String> {
+    fn todo_lines(&self) -> Vec<RecordLine> {
         let item = |item: &TodoItem| {
-            let state = match item.state {
-                TodoState::Pending => "pending",
-                TodoState::InProgress => "in progress",
-                TodoState::Done => "done",
+            let (state, rank) = match item.state {
+                TodoState::Pending => ("pending", LineRank::Open),
+                TodoState::InProgress => ("in progress", LineRank::Current),
+                TodoState::Done => ("done", LineRank::Past),
             };
-            format!("[{state}] {}", line(&item.text))
+            RecordLine { rank, text: format!("[{state}] {}", line(&item.text)) }
         };
         self.todo.iter().map(item).collect()
     }
@@ -176,9 +179,13 @@ impl WorkRecord {
         ended.chain(running).collect()
     }
 
-    fn child_lines(&self) -> Vec<String> {
-        let show = |child: &AgentSummary| {
-            format!("{} ({}): {}", child.id, child.doing.as_str(), line(&child.goal))
+    fn child_lines(&self) -> Vec<RecordLine> {
+        let show = |child: &AgentSummary| RecordLine {
+            rank: match child.doing {
+                AgentActivity::Ended(_) => LineRank::Past,
+                _ => LineRank::Open,
+            },
+            text: format!("{} ({}): {}", child.id, child.doing.as_str(), line(&child.goal)),
         };
         self.children.iter().map(show).collect()
     }
@@ -204,49 +211,6 @@ fn call_line(spec: Option<&ToolSpec>, ended: &EndedCall, secrets: &Secrets) -> O
 
 fn line(text: &str) -> String {
     for_terminal_line(text, LINE_CHARS)
-}
-
-/// Lines of one kind, of which the first ones may be left out.
-struct RecordList {
-    title: &'static str,
-    lines: Vec<String>,
-    skipped: usize,
-}
-
-impl RecordList {
-    fn new(title: &'static str, lines: Vec<String>) -> Self {
-        let skipped = lines.len().saturating_sub(MOST_LINES);
-        Self { title, lines, skipped }
-    }
-
-    fn shown(&self) -> &[String] {
-        self.lines.get(self.skipped..).unwrap_or_default()
-    }
-
-    fn bytes(&self) -> usize {
-        let lines = self.shown().iter().map(|line| line.len() + BESIDE_LINE);
-        self.title.len() + BESIDE_TITLE + lines.sum::<usize>()
-    }
-
-    /// Leaves the first line out that is shown. Whether there was one.
-    fn drop_line(&mut self) -> bool {
-        let is_any = !self.shown().is_empty();
-        self.skipped += usize::from(is_any);
-        is_any
-    }
-
-    fn render(&self) -> String {
-        let mut out = self.title.to_owned();
-        if self.skipped > 0 {
-            out += &format!(" ({} earlier ones are left out)", self.skipped);
-        }
-        out.push(':');
-        for line in self.shown() {
-            out.push_str("\n- ");
-            out.push_str(line);
-        }
-        out
-    }
 }
 
 #[cfg(test)]
@@ -347,6 +311,58 @@ mod tests {
         }
         assert!(!text.contains("- c10: "), "{text}");
         assert!(record.render(0).len() < 200);
+    }
+
+    #[test]
+    fn what_is_open_goes_last() {
+        let item = |n: usize, state| TodoItem { text: format!("{n} {}", "w".repeat(200)), state };
+        let mut todo = vec![item(0, TodoState::InProgress), item(1, TodoState::Pending)];
+        todo.extend((2..12).map(|n| item(n, TodoState::Done)));
+        todo.push(item(12, TodoState::Pending));
+        let mut record = WorkRecord { todo, ..WorkRecord::default() };
+        let text = record.render(1_200);
+        assert!(
+            text.starts_with("Todo list (8 more are left out):\n- [in progress] 0 www"),
+            "{text}"
+        );
+        for part in ["- [pending] 1 www", "- [done] 11 www", "- [pending] 12 www"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // Texts are shortened before one that is open is left out.
+        let text = record.render(400);
+        assert!(text.contains("0 www") && text.contains(" 1 www") && text.contains(" 12 www"));
+        assert!(!text.contains("done") && text.len() <= 400, "{text}");
+        let text = record.render(140);
+        assert!(text.contains("- [in progress] 0") && !text.contains("pending"), "{text}");
+        // Commands go before what is in progress.
+        record.receipts.commands = vec![("make".into(), Some(0))];
+        let text = record.render(200);
+        assert!(text.contains("- [in progress] 0") && !text.contains("make"), "{text}");
+    }
+
+    #[test]
+    fn of_many_children_those_that_ended_go_first() {
+        let root = AgentId::root(&SessionId::literal("s"));
+        let child = |task: u32| AgentSummary {
+            id: root.child(CallId::new(2, 0), task),
+            goal: format!("g{task}."),
+            doing: match task {
+                0..3 => AgentActivity::Running,
+                _ => AgentActivity::Ended(Status::Completed),
+            },
+            iteration: 1,
+            current_tool: None,
+            idle_ms: 0,
+        };
+        let children = (0..100).map(child).collect();
+        let record = WorkRecord { children, ..WorkRecord::default() };
+        let text = record.render(u64::MAX);
+        assert!(text.starts_with("Children (40 more are left out):"), "{text}");
+        for (part, is_there) in [("g0.", true), ("g2.", true), ("g3.", false), ("g43.", true)] {
+            assert_eq!(text.contains(part), is_there, "{part}: {text}");
+        }
+        let text = record.render(300);
+        assert!(text.contains("g0.") && text.contains("g2.") && text.contains("g99."), "{text}");
     }
 
     #[test]

@@ -1,11 +1,16 @@
-//! Puts the hunks of a patch into the text of a file.
+//! Puts the hunks of a patch into the text of a file. Lines that a hunk keeps stay as they are in the
+//! file, however they stand in the patch.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
 
 use deputize_core::sanitize;
 
 use crate::diff::ReplacedRange;
-use crate::matching::{Edit, EditScope, MatchTier, NoMatch, edit};
+use crate::matching::{Edit, EditScope, MatchTier, NoMatch, edit_with, ends_in_crlf};
 
-use super::parse::Hunk;
+use super::hunk::{Hunk, LineSign};
 
 /// A text with the hunks in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,8 +76,11 @@ impl PatchedText {
         } else {
             let anchored = || hunk.anchor.as_ref().map(|_| lines_before(&self.text, from));
             let scope = EditScope::Lines { from, near: line.or_else(anchored) };
-            let edited = edit(&self.text, Edit { old: &hunk.old, new: &hunk.new, scope })
-                .map_err(MismatchReason::Place)?;
+            let wanted = Edit { old: &hunk.old, new: &hunk.added, scope };
+            let edited = edit_with(&self.text, wanted, |range, added| {
+                Some(merge(hunk, &self.text, range, added))
+            })
+            .map_err(MismatchReason::Place)?;
             if !matches!(edited.tier, MatchTier::Exact | MatchTier::LineEnds) {
                 self.inexact.push(hunk.at);
             }
@@ -80,8 +88,9 @@ impl PatchedText {
             self.text = edited.text;
             edited.changes.into_iter().for_each(|change| self.record(change));
         }
-        let count = |text: &str| text.lines().count().cast_signed();
-        self.line_shift += count(&hunk.new) - count(&hunk.old);
+        let count = |wanted| hunk.signs.iter().filter(|sign| **sign == wanted).count();
+        self.line_shift += count(LineSign::Add).cast_signed();
+        self.line_shift -= count(LineSign::Remove).cast_signed();
         Ok(())
     }
 
@@ -100,7 +109,7 @@ impl PatchedText {
         let missing = line.map_or(MismatchReason::NoPlace, |_| MismatchReason::PastEnd { lines });
         let at = at.ok_or(missing)?;
         let before = self.text.get(..at).unwrap_or_default();
-        let restored = sanitize::restore_marks(&hunk.new, "")
+        let restored = sanitize::restore_marks(&hunk.added, "")
             .map_err(|error| MismatchReason::Place(NoMatch::Mark(error)))?;
         self.marks += restored.marks;
         let mut new = restored.text.into_owned();
@@ -109,7 +118,7 @@ impl PatchedText {
             new.insert(0, '\n');
             new.truncate(new.strip_suffix('\n').map_or(new.len(), str::len));
         }
-        if self.text.contains("\r\n") {
+        if ends_in_crlf(&self.text, &(at..at)) {
             new = new.replace('\n', "\r\n");
         }
         self.text.insert_str(at, &new);
@@ -126,6 +135,61 @@ impl PatchedText {
         let old = original(change.old.start)..original(change.old.end);
         self.changes.push(ReplacedRange { old, new: change.new });
     }
+}
+
+/// Returns what a hunk makes of the lines that it was found at, with the lines that it adds.
+fn merge(hunk: &Hunk, text: &str, range: &Range<usize>, added: &str) -> Rc<str> {
+    let old = text.get(range.clone()).unwrap_or_default();
+    let mut file = old.split_inclusive('\n').map(split_end).peekable();
+    let mut added = added.split_inclusive('\n').map(|line| split_end(line).0);
+    let mut lines: Vec<(&str, &str)> = Vec::new();
+    // An added line ends as the one that it replaces, else as the one before it.
+    let mut removed = VecDeque::new();
+    let mut before = file.peek().map_or("", |(_, end)| *end);
+    for sign in &hunk.signs {
+        match sign {
+            LineSign::Keep => {
+                let (line, end) = file.next().unwrap_or_default();
+                lines.push((line, end));
+                before = end;
+                removed.clear();
+            }
+            LineSign::Remove => {
+                before = file.next().unwrap_or_default().1;
+                removed.push_back(before);
+            }
+            LineSign::Add => {
+                let end = removed.pop_front().unwrap_or(before);
+                lines.push((added.next().unwrap_or_default(), end));
+            }
+        }
+    }
+    let is_ended = match hunk.signs.iter().rfind(|sign| **sign != LineSign::Remove) {
+        // The file ends without a newline, and goes on doing so.
+        _ if hunk.old.ends_with('\n') && !old.ends_with('\n') => false,
+        Some(LineSign::Add) => hunk.added.ends_with('\n'),
+        _ => lines.last().is_some_and(|(_, end)| !end.is_empty()),
+    };
+    join(&lines, is_ended, if ends_in_crlf(text, range) { "\r\n" } else { "\n" })
+}
+
+/// Joins lines with their ends, and with `end` where one has none but the last if it is to have none.
+fn join(lines: &[(&str, &str)], is_ended: bool, end: &str) -> Rc<str> {
+    let mut text = String::new();
+    for (at, (line, own)) in lines.iter().enumerate() {
+        text.push_str(line);
+        if is_ended || at + 1 < lines.len() {
+            text.push_str(if own.is_empty() { end } else { own });
+        }
+    }
+    text.into()
+}
+
+/// Splits a line into what is in it and its end.
+fn split_end(line: &str) -> (&str, &str) {
+    let body = line.strip_suffix('\n').unwrap_or(line);
+    let body = body.strip_suffix('\r').filter(|_| body.len() < line.len()).unwrap_or(body);
+    line.split_at(body.len())
 }
 
 /// Returns how many lines begin before a byte.
@@ -215,6 +279,36 @@ mod tests {
             "fn a() {\n  x\n}\nfn b() {\n  first\n  x\n  x\n}\n"
         );
         assert_eq!(patched(text, "@@ fn c() {\n-  x\n+  y\n"), "Anchor after None");
+    }
+
+    #[test]
+    fn lines_that_a_hunk_keeps_stay_byte_by_byte() {
+        // A hard break of Markdown, what a reader is not shown, and both.
+        assert_eq!(patched("one  \ntwo\n", "@@\n one\n-two\n+2\n"), "one  \n2\n");
+        assert_eq!(patched("o\u{200b}ne\ntwo\n", "@@\n one\n-two\n+2\n"), "o\u{200b}ne\n2\n");
+        assert_eq!(
+            patched("\tone \n\ttwo\n", "@@\n one\n-two\n+2\n+  3\n"),
+            "\tone \n\t2\n\t  3\n"
+        );
+        assert_eq!(patched("<s>a\n‹s>b\nc\n", "@@\n ‹s>a\n ‹s>b\n-c\n+C\n"), "<s>a\n‹s>b\nC\n");
+        // What the hunk calls a change is none.
+        assert_eq!(patched("a \nb\n", "@@\n a\n-b\n+b\n"), "Place(NoChange) after None");
+    }
+
+    #[test]
+    fn new_lines_end_as_those_beside_them() {
+        let mixed = "a\r\nb\nc\r\nd\n";
+        assert_eq!(patched(mixed, "@@\n a\n-b\n+B\n c\n"), "a\r\nB\nc\r\nd\n");
+        assert_eq!(patched(mixed, "@@\n-b\n-c\n+B\n+C\n+x\n d\n"), "a\r\nB\nC\r\nx\r\nd\n");
+        assert_eq!(patched(mixed, "@@\n+x\n a\n+y\n b\n"), "x\r\na\r\ny\r\nb\nc\r\nd\n");
+        assert_eq!(patched(mixed, "@@ -4,0 +5 @@\n+x\n"), "a\r\nb\nc\r\nd\nx\n");
+        assert_eq!(patched("a\r\nb", "@@\n a\n b\n+c\n"), "a\r\nb\r\nc");
+        assert_eq!(patched("a\r\nb", "@@\n b\n+c\n"), "a\r\nb\r\nc");
+        assert_eq!(patched("a\nb", "@@\n a\n-b\n"), "a");
+        let no = "\\ No newline at end of file\n";
+        assert_eq!(patched("a\nb", &format!("@@\n-a\n+A\n b\n{no}")), "A\nb");
+        assert_eq!(patched("a\nb", &format!("@@\n a\n-b\n{no}+b\n")), "a\nb\n");
+        assert_eq!(patched("a\nb", &format!("@@\n a\n-b\n{no}")), "a\n");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! Line numbers and line counts of hunks are hints: models get them wrong. A hunk ends where no line
 //! of it follows, and its place is where its lines stand in the file.
 
+use super::hunk::{Hunk, HunkBody, HunkHeader, LineSign};
+
 /// The changes of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FilePatch {
@@ -34,22 +36,6 @@ pub(super) enum PatchAction {
     Update { hunks: Vec<Hunk>, new_path: Option<String> },
 }
 
-/// Lines of a file and the lines that replace them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Hunk {
-    /// The line of the patch where it begins, from 1.
-    pub(super) at: usize,
-    /// The lines that it names as present. Empty if it only inserts.
-    pub(super) old: String,
-    /// The lines that replace them.
-    pub(super) new: String,
-    /// The line of the file where the old lines begin, from 1, or after which lines are inserted;
-    /// `None` if the patch does not say.
-    pub(super) line: Option<usize>,
-    /// A line of the file above the hunk; `None` if the patch names none.
-    pub(super) anchor: Option<String>,
-}
-
 /// Why a text is no patch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the patch: {problem}")]
@@ -75,7 +61,10 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
         let end = lines.iter().rposition(|line| *line == "```");
         lines.truncate(end.unwrap_or(lines.len()));
     }
-    let begin = lines.iter().position(|line| line.trim() == "*** Begin Patch");
+    // Within a unified diff such a line is one of a file.
+    let is_unified = |line: &&&str| line.starts_with("--- ") || line.starts_with("diff --git ");
+    let mut head = lines.iter().take_while(|line| !is_unified(line));
+    let begin = head.position(|line| line.trim_end() == "*** Begin Patch");
     let mut reader = PatchReader { at: begin.map_or(0, |at| at + 1), lines };
     let files = if begin.is_some() { reader.envelope()? } else { reader.parse_unified()? };
     match files.is_empty() {
@@ -237,7 +226,7 @@ impl<'p> PatchReader<'p> {
             let problem = format!("{path} is new, so each of its lines begins with `+`");
             return Err(PatchSyntaxError { line: first + 1, problem });
         }
-        let content = hunks.into_iter().map(|hunk| hunk.new).collect();
+        let content = hunks.into_iter().map(|hunk| hunk.added).collect();
         Ok(FilePatch { path, change: PatchAction::Create { content } })
     }
 
@@ -266,7 +255,7 @@ impl<'p> PatchReader<'p> {
     }
 
     fn changing(&self, hunk: Hunk) -> Result<Hunk, PatchSyntaxError> {
-        if hunk.old == hunk.new {
+        if hunk.signs.iter().all(|sign| *sign == LineSign::Keep) {
             let problem = "this hunk changes nothing: its lines begin with a space, and no line \
                            with `+` or `-`"
                 .to_owned();
@@ -369,108 +358,6 @@ impl<'p> PatchReader<'p> {
         }
         Ok(FilePatch { path, change: PatchAction::Update { hunks, new_path } })
     }
-}
-
-/// The line that begins a hunk.
-#[derive(Debug, Default)]
-struct HunkHeader {
-    line: Option<usize>,
-    /// How many lines of the old and of the new text follow; `None` if it does not say.
-    counts: Option<(usize, usize)>,
-    anchor: Option<String>,
-}
-
-impl HunkHeader {
-    fn parse(line: &str) -> Self {
-        let rest = line.trim_start_matches('@').trim_start();
-        let ranges = rest.strip_prefix('-').and_then(|rest| {
-            let (old, rest) = rest.split_once(" +")?;
-            let new = rest.split([' ', '@']).next().unwrap_or_default();
-            Some((line_range(old)?, line_range(new)?))
-        });
-        match ranges {
-            Some(((line, old), (_, new))) => {
-                Self { line: Some(line), counts: Some((old, new)), anchor: None }
-            }
-            None => {
-                let anchor = rest.trim_end_matches('@').trim();
-                let is_anchor = !anchor.is_empty() && anchor != "...";
-                Self { anchor: is_anchor.then(|| anchor.to_owned()), ..Self::default() }
-            }
-        }
-    }
-}
-
-/// Reads `LINE,COUNT`, or `LINE` for one line.
-fn line_range(text: &str) -> Option<(usize, usize)> {
-    let (line, count) = text.split_once(',').unwrap_or((text, "1"));
-    Some((line.trim().parse().ok()?, count.trim().parse().ok()?))
-}
-
-/// The lines of a hunk, while they are read.
-#[derive(Debug, Default)]
-struct HunkBody<'p> {
-    old: Vec<&'p str>,
-    new: Vec<&'p str>,
-    /// How many empty lines without a sign came last.
-    bare: usize,
-    last: char,
-    old_unended: bool,
-    new_unended: bool,
-}
-
-impl<'p> HunkBody<'p> {
-    fn counts(&self) -> (usize, usize) {
-        (self.old.len(), self.new.len())
-    }
-
-    /// Adds a line. Returns whether it is one of a hunk.
-    fn push(&mut self, line: &'p str) -> bool {
-        let sign = line.chars().next().unwrap_or(' ');
-        let text = line.get(1..).unwrap_or_default();
-        match sign {
-            ' ' | '+' | '-' => {
-                if sign != '+' {
-                    self.old.push(text);
-                }
-                if sign != '-' {
-                    self.new.push(text);
-                }
-                self.bare = if line.is_empty() { self.bare + 1 } else { 0 };
-            }
-            // No newline at the end of the file.
-            '\\' => {
-                self.old_unended |= self.last != '+';
-                self.new_unended |= self.last != '-';
-            }
-            _ => return false,
-        }
-        self.last = sign;
-        true
-    }
-
-    fn into_hunk(mut self, counts: Option<(usize, usize)>) -> Hunk {
-        // Empty lines at the end belong to a hunk only if they are needed.
-        let needed = counts.map_or(0, |(old, _)| old);
-        while self.bare > 0 && self.old.len() > needed {
-            self.old.pop();
-            self.new.pop();
-            self.bare -= 1;
-        }
-        Hunk {
-            old: join_lines(&self.old, self.old_unended),
-            new: join_lines(&self.new, self.new_unended),
-            ..Hunk::default()
-        }
-    }
-}
-
-fn join_lines(lines: &[&str], unended: bool) -> String {
-    let mut text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
-    if unended {
-        text.pop();
-    }
-    text
 }
 
 /// Takes `a/` and `b/` from the names of a file, where Git has put them.

@@ -129,6 +129,11 @@ impl BackgroundCommand {
         self.state.lock().output.unread()
     }
 
+    /// Returns how many bytes of output there were in all.
+    pub(crate) fn output_bytes(&self) -> u64 {
+        self.state.lock().output.total()
+    }
+
     /// Returns what is new. Of a command that runs it stays unread, so that whoever waits for a
     /// text finds it there.
     pub(crate) fn first_progress(&self) -> CommandProgress {
@@ -176,12 +181,17 @@ impl BackgroundCommand {
         self.over.cancelled().await;
     }
 
-    /// Waits until it ends, until a text is in its unread output, for a time, or until a cancel.
-    /// Returns whether the text is there.
-    pub(crate) async fn wait(&self, until: Option<&str>, time: Duration, cancel: &Cancel) -> bool {
+    /// Waits until it ends, until a text is in its unread output after so many bytes of all, for a
+    /// time, or until a cancel. Returns whether the text is there.
+    pub(crate) async fn wait(
+        &self,
+        until: Option<(&str, u64)>,
+        time: Duration,
+        cancel: &Cancel,
+    ) -> bool {
         let _waits = WaitMark::new(self);
         let found = match until {
-            Some(text) => self.search(text).await,
+            Some((text, from)) => self.search(text, from).await,
             None => false,
         };
         if found {
@@ -206,13 +216,14 @@ impl BackgroundCommand {
         self.state.lock().output.has_found()
     }
 
-    /// Begins to look for a text. Returns whether the output that was not read yet has it.
-    async fn search(&self, text: &str) -> bool {
+    /// Begins to look for a text. Returns whether the output that was not read yet has it after so
+    /// many bytes of all.
+    async fn search(&self, text: &str, from: u64) -> bool {
         let (found, from) = {
             let mut state = self.state.lock();
-            let found = state.output.begin_search(text);
-            let from = state.output.total().saturating_sub(state.output.unread());
-            (found, state.output.lacks_some().then_some(from))
+            let found = state.output.begin_search(text, from);
+            let unread = state.output.total().saturating_sub(state.output.unread());
+            (found, state.output.lacks_some().then_some(from.max(unread)))
         };
         let (false, Some(from), Some(path)) = (found, from, self.start.output.clone()) else {
             return found;

@@ -96,16 +96,21 @@ impl UnreadOutput {
         self.total
     }
 
-    /// Looks for a text from here on. Returns whether the unread output in memory has it.
-    pub(crate) fn begin_search(&mut self, text: &str) -> bool {
+    /// Looks for a text from here on. Returns whether the unread output in memory has it after so
+    /// many bytes of all output.
+    pub(crate) fn begin_search(&mut self, text: &str, from: u64) -> bool {
+        let skipped =
+            |start: u64| usize::try_from(from.saturating_sub(start)).unwrap_or(usize::MAX);
+        let in_head = skipped(self.total - self.bytes);
+        let in_tail = skipped(self.total - self.tail.len() as u64);
         let text = text.as_bytes().to_vec();
         let mut search = TextSearch { text, carry: Vec::new(), found: false };
-        search.push(&self.head);
+        search.push(self.head.get(in_head..).unwrap_or_default());
         if self.bytes > (self.head.len() + self.tail.len()) as u64 {
             // What is between is not here.
             search.carry.clear();
         }
-        search.push(self.tail.make_contiguous());
+        search.push(self.tail.make_contiguous().get(in_tail..).unwrap_or_default());
         let found = search.found;
         self.search = Some(search);
         found
@@ -215,13 +220,31 @@ mod tests {
     fn a_text_is_found_in_pieces_and_across_what_was_read() {
         let mut output = UnreadOutput::default();
         output.push(b"is it rea");
-        assert!(!output.begin_search("ready"));
+        assert!(!output.begin_search("ready", 0));
         output.push(b"d");
         assert!(!output.has_found());
         output.push(b"y or not");
         assert!(output.has_found());
         assert_eq!(output.take().head, b"is it ready or not");
-        assert!(!output.begin_search("ready"));
+        assert!(!output.begin_search("ready", 0));
+    }
+
+    #[test]
+    fn what_came_before_a_position_is_no_answer() {
+        let mut output = UnreadOutput::default();
+        output.push(b"read ");
+        output.take();
+        output.push(b"ok> ok");
+        let from = output.total();
+        assert!(output.begin_search("ok", from - 2) && !output.begin_search("ok", from - 1));
+        assert!(!output.begin_search("ok", from));
+        output.push(b" ok");
+        assert!(output.has_found());
+        // Also where only the ends are kept.
+        output.push(&[b'a'; HEAD_LIMIT + TAIL_LIMIT]);
+        output.push(b"ok");
+        let from = output.total();
+        assert!(output.begin_search("ok", from - 2) && !output.begin_search("ok", from - 1));
     }
 
     #[test]
@@ -230,7 +253,7 @@ mod tests {
         output.push(&[b'a'; HEAD_LIMIT]);
         output.push(&[b'b'; TAIL_LIMIT + 10]);
         assert!(output.lacks_some());
-        assert!(!output.begin_search("ab"));
+        assert!(!output.begin_search("ab", 0));
         let taken = output.take();
         assert_eq!((taken.omitted(), taken.total), (10, (HEAD_LIMIT + TAIL_LIMIT + 10) as u64));
         assert_eq!(output.unread(), 0);

@@ -63,14 +63,33 @@ def read_file(path: str, offset: int | None = None, limit: int | None = None) ->
         if limit is not None or more is None:
             break
         first = int(more.rpartition(" ")[2])
-    text = "".join(line + "\n" for line in lines)
+    end = "\r\n" if any(note.startswith("lines end in CRLF") for note in notes) else "\n"
+    text = "".join(line + end for line in lines)
     if "no newline at the end" in notes:
-        text = text[:-1]
+        text = text[: -len(end)]
+    _unlike_text[_key(path)] = next(filter(_is_lost_by_write, notes), None)
     return Text(text, notes)
+
+
+# For each path that was read what of the file its text does not say.
+_unlike_text: dict[str, str | None] = {}
+_START = os.getcwd()
+
+
+def _key(path: str) -> str:
+    return os.path.realpath(os.path.join(_START, path))
+
+
+def _is_lost_by_write(note: str) -> bool:
+    begins = ("it begins with a byte order mark", "decoded from UTF-16", "not UTF-8;")
+    return note.startswith(begins) or note.endswith("lines end in CRLF, the others in LF")
 
 
 def write_file(path: str, content: str) -> Text:
     """Create a file, or replace one that was read."""
+    lost = _unlike_text.get(_key(path))
+    if lost:
+        raise ToolError(f"write_file: {path} would lose how it is written down: {lost}: use edit_file")
     return _text(_call("write_file", path=path, content=content))
 
 

@@ -138,6 +138,44 @@ async fn the_pages_of_a_file_that_one_call_reads_count_once() {
     assert_eq!(shown, "9000\n9000\nread_file: a script may make 2 calls: print what you have\n");
 }
 
+#[tokio::test]
+async fn a_script_that_reads_and_writes_a_file_keeps_how_it_is_written_down() {
+    require!(program("python3"));
+    let bench = bench();
+    let files: [(&str, &[u8]); 5] = [
+        ("crlf", b"one\r\ntwo"),
+        ("mark", b"\xef\xbb\xbfone\n"),
+        ("latin", b"on\xe9\n"),
+        ("wide", b"\xff\xfeo\0n\0"),
+        ("mixed", b"one\r\ntwo\n"),
+    ];
+    for (path, content) in files {
+        bench.put(path, content);
+    }
+    let code = "for path in ['crlf', 'mark', 'latin', 'wide', 'mixed']:\n    text = read_file(path)\n    \
+                try:\n        write_file('./' + path, text.replace('o', '0'))\n        print(repr(text))\n    \
+                except ToolError as error:\n        print(error)\n        \
+                edit_file(path, 'on', '0n')\n";
+    insta::assert_snapshot!(run(&bench, code).await, @r"
+    'one\r\ntwo'
+    write_file: ./mark would lose how it is written down: it begins with a byte order mark, not shown; edit_file keeps it: use edit_file
+    write_file: ./latin would lose how it is written down: not UTF-8; decoded as windows-1252 (Latin-1), perhaps wrongly; edit_file keeps the bytes: use edit_file
+    write_file: ./wide would lose how it is written down: decoded from UTF-16 LE; edit_file keeps that: use edit_file
+    write_file: ./mixed would lose how it is written down: 1 of 2 lines end in CRLF, the others in LF: use edit_file
+    ");
+    let changed: [(&str, &[u8]); 5] = [
+        ("crlf", b"0ne\r\ntw0"),
+        ("mark", b"\xef\xbb\xbf0ne\n"),
+        ("latin", b"0n\xe9\n"),
+        ("wide", b"\xff\xfe0\0n\0"),
+        ("mixed", b"0ne\r\ntwo\n"),
+    ];
+    for (path, content) in changed {
+        assert_eq!(bench.get(path), content, "{path}");
+    }
+    close(bench).await;
+}
+
 /// 300 MB of output go to no memory, and of those the beginning is on disk.
 #[tokio::test]
 async fn output_without_end_is_counted() {

@@ -8,9 +8,8 @@ use super::page_parser::parse_page;
 use super::{Conversion, ConvertedText};
 
 /// Elements that hold nothing to read.
-const SKIPPED: [&str; 11] = [
-    "button", "form", "head", "iframe", "input", "noscript", "script", "select", "style", "svg",
-    "template",
+const SKIPPED: [&str; 10] = [
+    "button", "head", "iframe", "input", "noscript", "script", "select", "style", "svg", "template",
 ];
 /// Elements that are around the content of a page and repeat on each page of a site.
 const AROUND: [&str; 3] = ["aside", "footer", "nav"];
@@ -109,6 +108,24 @@ mod tests {
             "{whole}"
         );
         assert!(!whole.contains("alert"), "{whole}");
+    }
+
+    #[test]
+    fn what_stands_in_a_form_is_read() {
+        // Pages of ASP.NET are one form.
+        let words = "Words of the page, with a comma. ";
+        let article = format!("<p>{}</p>", words.repeat(20)).repeat(5);
+        let inputs = "<input value=in><select><option>choice</select><button>Send</button>";
+        let page =
+            |text: &str| format!("<body><form action='/'><h1>Head</h1>{inputs}{text}</form>");
+        for (text, is_part) in [(words, false), (&*article, true)] {
+            for whole in [true, false] {
+                let shown = shown(&page(text), whole);
+                assert!(shown.starts_with(&format!("None {}\n", is_part && !whole)), "{shown}");
+                assert!(shown.contains("Words of the page"), "{whole}: {shown}");
+                assert!(!shown.contains("choice") && !shown.contains("Send"), "{shown}");
+            }
+        }
     }
 
     #[test]

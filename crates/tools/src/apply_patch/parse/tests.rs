@@ -7,7 +7,14 @@ fn show(patch: &str) -> String {
         Err(error) => return error.to_string(),
     };
     let hunk = |hunk: &Hunk| {
-        let Hunk { at, old, new, line, anchor } = hunk;
+        let Hunk { at, old, added, signs, line, anchor } = hunk;
+        let (mut kept, mut more) = (old.split_inclusive('\n'), added.split_inclusive('\n'));
+        let new = signs.iter().filter_map(|sign| match sign {
+            LineSign::Keep => kept.next(),
+            LineSign::Remove => kept.next().and(None),
+            LineSign::Add => more.next(),
+        });
+        let new: String = new.collect();
         let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
         let anchor = anchor.as_ref().map(|anchor| format!(" ({anchor})")).unwrap_or_default();
         format!("\n  {at}: {line}{anchor} {old:?} -> {new:?}")
@@ -65,6 +72,20 @@ fn the_form_with_marks_is_read() {
       15: - "x\n" -> "first\nx\n"
     remove gone
     "#);
+}
+
+#[test]
+fn a_mark_within_a_unified_diff_is_a_line_of_the_file() {
+    let hunk = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n *** Begin Patch\n-a\n+b\n";
+    let read = r#"1 "*** Begin Patch\na\n" -> "*** Begin Patch\nb\n""#;
+    assert_eq!(show(hunk), format!("update f\n  3: {read}"));
+    // One that is added, without the space before it in the patch.
+    let removed = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n*** Begin Patch\n";
+    assert_eq!(show(removed), "update f\n  4: 1 \"a\\n\" -> \"b\\n\"");
+    assert_eq!(
+        show("Words.\n *** Begin Patch\n--- a/f\n+++ b/f\n@@\n-a\n+b\n").lines().next(),
+        Some("update f")
+    );
 }
 
 #[test]
