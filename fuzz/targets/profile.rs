@@ -11,7 +11,9 @@ const LIMIT: MemoryLimit = MemoryLimit { base: 16 * 1024 * 1024, each: 8 * 1024 
 const LINE_CHARS: usize = 2_000;
 const ALIASES: ToolAliases = ToolAliases {
     names: &[("Bash", &["terminal"]), ("Read", &["read_file"]), ("Write", &["write_file"])],
+    denials: &[("Write", &["edit_file", "write_file"])],
     servers: "mcp__",
+    server_toolsets: "mcp-",
 };
 
 fuzz_target!(|input: &[u8]| {
@@ -28,7 +30,11 @@ fuzz_target!(|input: &[u8]| {
     assert!(profile.from_project && !profile.name.is_empty());
     assert!(text.contains(profile.instructions.trim()));
     for tool in profile.tools.only.iter().flatten() {
-        let is_known = ALIASES.names.iter().any(|(_, tools)| tools.contains(&tool.as_str()));
+        let is_known = ALIASES
+            .names
+            .iter()
+            .chain(ALIASES.denials)
+            .any(|(_, tools)| tools.contains(&tool.as_str()));
         assert!(is_known || tool.as_str().starts_with(ALIASES.servers), "{tool}");
     }
 });

@@ -14,7 +14,7 @@ use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::fields::Fields;
 use crate::front_matter::Document;
-use crate::tool_aliases::ToolAliases;
+use crate::tool_aliases::{Denial, ToolAliases};
 
 /// Characters of a description at most.
 const DESCRIPTION_CHARS: usize = 1024;
@@ -139,22 +139,20 @@ impl ProfileReader<'_> {
             Some(names) => {
                 let delegates = names.iter().any(|name| self.aliases.is_delegation(name));
                 role = Some(if delegates { Role::Orchestrator } else { Role::Leaf });
-                Some(self.mapped("tools", &names))
+                Some(self.allowed(&names))
             }
         };
-        let without = match self.fields.words("disallowedTools")? {
-            None => BTreeSet::new(),
-            Some(names) => {
-                // A tool that is refused for some arguments is refused for all.
-                let whole = |name: &String| name.split('(').next().unwrap_or(name).to_owned();
-                let names: Vec<String> = names.iter().map(whole).collect();
-                if names.iter().any(|name| self.aliases.is_delegation(name)) {
-                    role = Some(Role::Leaf);
-                }
-                self.mapped("disallowedTools", &names)
+        let mut tools = ProfileTools { toolsets, only, ..ProfileTools::default() };
+        if let Some(names) = self.fields.words("disallowedTools")? {
+            // A tool that is refused for some arguments is refused for all.
+            let whole = |name: &String| name.split('(').next().unwrap_or(name).to_owned();
+            let names: Vec<String> = names.iter().map(whole).collect();
+            if names.iter().any(|name| self.aliases.is_delegation(name)) {
+                role = Some(Role::Leaf);
             }
-        };
-        Ok((ProfileTools { toolsets, only, without }, role))
+            self.deny(&mut tools, &names)?;
+        }
+        Ok((tools, role))
     }
 
     fn toolsets(&mut self, names: &[String]) -> BTreeSet<ToolsetName> {
@@ -173,9 +171,9 @@ impl ProfileReader<'_> {
         sets
     }
 
-    /// Returns the tools that names of other programs stand for. One that stands for nothing is
+    /// Returns the tools that names of other programs allow. One that stands for nothing is
     /// left out, so that a profile never allows more than its author wrote.
-    fn mapped(&mut self, field: &str, names: &[String]) -> BTreeSet<ToolName> {
+    fn allowed(&mut self, names: &[String]) -> BTreeSet<ToolName> {
         let mut tools = BTreeSet::new();
         let mut unknown = Vec::new();
         for name in names {
@@ -184,11 +182,36 @@ impl ProfileReader<'_> {
                 None => unknown.push(name.as_str()),
             }
         }
-        if !unknown.is_empty() {
-            let unknown = quoted(&unknown);
-            self.notes.push(format!("`{field}`: no tool here is meant by {unknown}: left out"));
-        }
+        self.note_unknown("tools", &unknown);
         tools
+    }
+
+    /// Takes away the tools that names of other programs deny.
+    fn deny(&mut self, tools: &mut ProfileTools, names: &[String]) -> Result<(), DocumentError> {
+        let mut unknown = Vec::new();
+        for name in names {
+            match self.aliases.denial(name) {
+                Some(Denial::Tools(denied)) => tools.without.extend(denied),
+                Some(Denial::Toolset(denied)) => _ = tools.without_toolsets.insert(denied),
+                None if self.aliases.must_deny(name) => {
+                    let (name, servers) = (quoted(&[name]), self.aliases.servers);
+                    return Err(DocumentError::whole(format!(
+                        "`disallowedTools`: no tool here is meant by {name}: name tools, or \
+                         `{servers}SERVER` for all tools of a server"
+                    )));
+                }
+                None => unknown.push(name.as_str()),
+            }
+        }
+        self.note_unknown("disallowedTools", &unknown);
+        Ok(())
+    }
+
+    fn note_unknown(&mut self, field: &str, names: &[&str]) {
+        if !names.is_empty() {
+            let names = quoted(names);
+            self.notes.push(format!("`{field}`: no tool here is meant by {names}: left out"));
+        }
     }
 
     fn model(&mut self) -> Result<Option<String>, DocumentError> {

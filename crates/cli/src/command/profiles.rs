@@ -104,6 +104,7 @@ fn row_json(document: &ProfileDocument) -> Value {
         "toolsets": profile.tools.toolsets,
         "tools": profile.tools.only,
         "without_tools": profile.tools.without,
+        "without_toolsets": profile.tools.without_toolsets,
         "model": profile.model,
         "reasoning_effort": profile.reasoning_effort,
         "max_iterations": profile.max_iterations,
@@ -128,7 +129,7 @@ fn text(document: &ProfileDocument) -> String {
         None => document.origin.as_str().to_owned(),
     };
     let mut out = format!("{name}: {description}\nfrom: {from}\n");
-    let without = &tools.without;
+    let (without, without_sets) = (&tools.without, &tools.without_toolsets);
     let fields = [
         (
             "toolsets",
@@ -138,6 +139,11 @@ fn text(document: &ProfileDocument) -> String {
         (
             "without tools",
             (!without.is_empty()).then(|| listed(without.iter().map(|it| it.as_str()).collect())),
+        ),
+        (
+            "without toolsets",
+            (!without_sets.is_empty())
+                .then(|| listed(without_sets.iter().map(|it| it.as_str()).collect())),
         ),
         ("model", profile.model.clone()),
         ("reasoning effort", profile.reasoning_effort.clone()),
