@@ -1,11 +1,10 @@
 //! Hooks and memory: what they see, what they stop, and what they cannot break.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint, HookRun};
-use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::model::{Reply, Request};
 use deputize_core::source::Source;
 use deputize_core::{
@@ -420,12 +419,9 @@ impl Memory for Notes {
         })
     }
 
-    fn snapshot(&self) -> Option<String> {
-        Some("The person likes\u{200b} short answers.".to_owned())
-    }
-
-    fn snapshot_sources(&self) -> BTreeSet<Source> {
-        [Source::web("a.example")].into()
+    fn snapshot(&self) -> Option<MemorySnapshot> {
+        let text = "The person likes\u{200b} short answers.".to_owned();
+        Some(MemorySnapshot { text, sources: [Source::web("a.example")].into() })
     }
 }
 
