@@ -72,11 +72,33 @@ impl ProfileDocument {
         aliases: ToolAliases,
     ) -> Result<Self, DocumentError> {
         let document = Document::parse(text)?;
-        let mut reader = ProfileReader { fields: document.fields(), aliases, notes: Vec::new() };
-        let mut profile = reader.profile(stem)?;
-        profile.instructions = document.body().trim_end().to_owned();
-        profile.from_project = origin == DocumentOrigin::Project;
-        Ok(Self { profile, origin, path: None, notes: reader.notes })
+        let fields = document.fields();
+        ProfileReader { fields, aliases, notes: Vec::new(), is_foreign: false }.document(
+            stem,
+            document.body(),
+            origin,
+        )
+    }
+
+    /// Parses a file that was written for another program. What that program takes and a profile
+    /// does not is cut or read line by line, with a note.
+    ///
+    /// # Errors
+    /// If the text is no profile.
+    pub fn parse_foreign(
+        stem: &str,
+        text: &str,
+        origin: DocumentOrigin,
+        aliases: ToolAliases,
+    ) -> Result<Self, DocumentError> {
+        let (document, error) = Document::parse_foreign(text, &FIELDS)?;
+        let note = error.map(|error| format!("{error}: its fields are read line by line"));
+        let (fields, notes) = (document.fields(), note.into_iter().collect());
+        ProfileReader { fields, aliases, notes, is_foreign: true }.document(
+            stem,
+            document.body(),
+            origin,
+        )
     }
 }
 
@@ -85,9 +107,23 @@ struct ProfileReader<'d> {
     fields: Fields<'d>,
     aliases: ToolAliases,
     notes: Vec<String>,
+    /// Whether the file was written for another program.
+    is_foreign: bool,
 }
 
 impl ProfileReader<'_> {
+    fn document(
+        mut self,
+        stem: &str,
+        body: &str,
+        origin: DocumentOrigin,
+    ) -> Result<ProfileDocument, DocumentError> {
+        let mut profile = self.profile(stem)?;
+        profile.instructions = body.trim_end().to_owned();
+        profile.from_project = origin == DocumentOrigin::Project;
+        Ok(ProfileDocument { profile, origin, path: None, notes: self.notes })
+    }
+
     fn profile(&mut self, stem: &str) -> Result<Profile, DocumentError> {
         let name = self.fields.text("name")?.unwrap_or_else(|| stem.to_owned());
         check_name("profile", &name)?;
@@ -116,11 +152,17 @@ impl ProfileReader<'_> {
         Ok(profile)
     }
 
-    fn description(&self) -> Result<String, DocumentError> {
+    fn description(&mut self) -> Result<String, DocumentError> {
         let description = self.fields.text("description")?.ok_or_else(|| {
             DocumentError::whole("it has no `description`: say what such an agent is for")
         })?;
         let chars = description.chars().count();
+        if chars > DESCRIPTION_CHARS && self.is_foreign {
+            self.notes.push(format!(
+                "its `description` has {chars} characters and is cut to {DESCRIPTION_CHARS}"
+            ));
+            return Ok(description.chars().take(DESCRIPTION_CHARS).collect());
+        }
         if chars > DESCRIPTION_CHARS {
             return Err(DocumentError::whole(format!(
                 "its `description` has {chars} characters, and {DESCRIPTION_CHARS} is the most"

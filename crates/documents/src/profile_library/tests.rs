@@ -214,6 +214,34 @@ fn a_persons_profile_replaces_a_bundled_one_and_a_projects_replaces_none() {
     assert_eq!(unknown, "there is no profile `e`; there are: b, c, look");
 }
 
+/// As people write them for the other program, which takes more.
+#[test]
+fn files_of_another_program_are_read_leniently_and_ours_are_not() {
+    let places = ProfilePlaces::new();
+    let loose = "---\nname: loose\ndescription: Use it. Context: \"a\" user: \"b\"\n\
+                 tools: Read, Edit\ndisallowedTools:\n  - Edit\n---\nDo it.\n";
+    let long = format!("---\ndescription: {}\n---\n", "x".repeat(1025));
+    places
+        .put("project/.claude/agents/loose.md", loose)
+        .put("project/.claude/agents/long.md", &long)
+        .put("project/.deputize/agents/own-loose.md", &loose.replace("name: loose\n", ""))
+        .put("project/.deputize/agents/own-long.md", &long)
+        .put("user/.claude/agents/x.md", loose);
+    let shown = places.show().replace(&"x".repeat(1024), "XXX");
+    insta::assert_snapshot!(shown, @r#"
+    project long XXX
+      its `description` has 1025 characters and is cut to 1024
+    bundled look Looks.
+    project loose Use it. Context: "a" user: "b"
+      line 3: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes: its fields are read line by line
+    project/.deputize/agents/own-long.md: its `description` has 1025 characters, and 1024 is the most
+    project/.deputize/agents/own-loose.md: line 2: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes
+    "#);
+    let loose = places.library().find("loose").unwrap().profile;
+    let without: Vec<&str> = loose.tools.without.iter().map(|tool| tool.as_str()).collect();
+    assert_eq!((without, loose.instructions.as_str()), (vec!["edit_file", "patch"], "Do it."));
+}
+
 #[test]
 fn a_faulty_file_gives_way_to_no_other() {
     let places = ProfilePlaces::new();
