@@ -11,24 +11,33 @@ const LIMIT: MemoryLimit = MemoryLimit { base: 16 * 1024 * 1024, each: 8 * 1024 
 const LINE_CHARS: usize = 2_000;
 const ALIASES: ToolAliases = ToolAliases {
     names: &[("Bash", &["terminal"]), ("Read", &["read_file"]), ("Write", &["write_file"])],
+    denials: &[("Write", &["edit_file", "write_file"])],
     servers: "mcp__",
+    server_toolsets: "mcp-",
 };
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
     let origin = DocumentOrigin::Project;
-    let parsed =
-        LIMIT.during(text.len(), || ProfileDocument::parse("stem", &text, origin, ALIASES));
-    let document = match parsed {
-        Ok(document) => document,
-        Err(error) => return deputize_fuzz::one_line(&error.to_string(), LINE_CHARS),
-    };
+    for parse in [ProfileDocument::parse, ProfileDocument::parse_foreign] {
+        match LIMIT.during(text.len(), || parse("stem", &text, origin, ALIASES)) {
+            Ok(document) => check(&text, document),
+            Err(error) => deputize_fuzz::one_line(&error.to_string(), LINE_CHARS),
+        }
+    }
+});
+
+fn check(text: &str, document: ProfileDocument) {
     document.notes.iter().for_each(|note| deputize_fuzz::one_line(note, LINE_CHARS));
     let profile = document.profile;
     assert!(profile.from_project && !profile.name.is_empty());
     assert!(text.contains(profile.instructions.trim()));
     for tool in profile.tools.only.iter().flatten() {
-        let is_known = ALIASES.names.iter().any(|(_, tools)| tools.contains(&tool.as_str()));
+        let is_known = ALIASES
+            .names
+            .iter()
+            .chain(ALIASES.denials)
+            .any(|(_, tools)| tools.contains(&tool.as_str()));
         assert!(is_known || tool.as_str().starts_with(ALIASES.servers), "{tool}");
     }
-});
+}

@@ -269,7 +269,7 @@ async fn sessions_are_listed_shown_exported_and_deleted() {
             &["sessions", "show", "nope"],
             &["sessions", "export", &session, "--format", "markdown"],
             &["sessions", "rm", &session, "nope"],
-            &["sessions", "rm", &session],
+            &["sessions", "rm", &session, &session],
             &["sessions", "rm", &session],
             &["sessions", "list"],
         ],

@@ -42,7 +42,7 @@ use crate::stdio::{print, tell};
 ///
 /// use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
 /// use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
-/// use deputize_core::memory::{Memory, MemoryError};
+/// use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 ///
 /// struct NoNetwork;
 ///
@@ -84,8 +84,8 @@ use crate::stdio::{print, tell};
 ///         })
 ///     }
 ///
-///     fn snapshot(&self) -> Option<String> {
-///         Some("The person likes short answers.".to_owned())
+///     fn snapshot(&self) -> Option<MemorySnapshot> {
+///         Some("The person likes short answers.".to_owned().into())
 ///     }
 /// }
 ///

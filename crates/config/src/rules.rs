@@ -12,6 +12,7 @@ use super::{messaging, plugin};
 use crate::hint::format_command;
 use deputize_http::AllowedHost;
 use deputize_mcp::{ServerNameError, server_name};
+use deputize_providers::Wire;
 
 /// Applies every rule. Values of a wrong type are passed over: they are reported already.
 pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
@@ -136,6 +137,7 @@ fn providers(config: &PlacedValue, found: &mut Findings) {
             found.ca_files.push((name.clone(), text.clone(), file.key.clone()));
         }
         body_rule(&path, &entry.node, found);
+        tools_rule(&path, name, &entry.node, found);
         if let Some(several) = entry.node.entry("api_key_envs")
             && entry.node.entry("api_key_env").is_some()
             && !several.node.items().is_empty()
@@ -169,6 +171,26 @@ fn network_rules(path: &str, node: &PlacedValue, found: &mut Findings) {
     {
         let message = format!("`{path}.ca_file` must be an absolute path or begin with `~/`");
         found.error(&file.place, message);
+    }
+}
+
+/// Constrained tools need Chat Completions. A known provider without `api` may be asked at an address
+/// of the command line, where it speaks what it speaks elsewhere.
+fn tools_rule(path: &str, name: &str, node: &PlacedValue, found: &mut Findings) {
+    let Some(tools) = node.at(&["tools"]).filter(|tools| tools.text() == Some("constrained"))
+    else {
+        return;
+    };
+    let elsewhere = || known::known_provider(name).map(|known| known.wire_elsewhere.name());
+    let api = node.at(&["api"]).and_then(PlacedValue::text).or_else(elsewhere);
+    if let Some(api) = api.filter(|api| *api != Wire::OpenAiChat.name()) {
+        let message = format!(
+            "`{path}.tools`: `constrained` tools need Chat Completions (`{}`), and this provider \
+             speaks `{}`",
+            Wire::OpenAiChat.name(),
+            shown(api)
+        );
+        found.error(&tools.place, message);
     }
 }
 

@@ -54,13 +54,24 @@ pub trait Memory: Send + Sync {
 
     /// Returns the memory's part of a top agent's system text, where it is quoted with its source.
     /// Called once, when the runtime's `Session::top_agent` creates the agent.
-    fn snapshot(&self) -> Option<String> {
+    fn snapshot(&self) -> Option<MemorySnapshot> {
         None
     }
+}
 
-    /// Returns the sources of the snapshot. Those that are outside count as read by each top agent.
-    fn snapshot_sources(&self) -> BTreeSet<Source> {
-        [Source::memory("snapshot")].into()
+/// What a memory has for the system text of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySnapshot {
+    /// Its text.
+    pub text: String,
+    /// The sources of the text. Those that are outside count as read by each top agent.
+    pub sources: BTreeSet<Source>,
+}
+
+impl From<String> for MemorySnapshot {
+    /// Returns the text as the memory's own, without a source outside.
+    fn from(text: String) -> Self {
+        Self { text, sources: [Source::memory("snapshot")].into() }
     }
 }
 

@@ -45,6 +45,9 @@ pub struct ProfileTools {
     pub only: Option<BTreeSet<ToolName>>,
     /// The tools that it may not have.
     pub without: BTreeSet<ToolName>,
+    /// The toolsets of which it may have no tool.
+    #[serde(default)]
+    pub without_toolsets: BTreeSet<ToolsetName>,
 }
 
 impl ProfileTools {
@@ -56,5 +59,6 @@ impl ProfileTools {
         self.toolsets.as_ref().is_none_or(in_set)
             && self.only.as_ref().is_none_or(|only| only.contains(entry.name()))
             && !self.without.contains(entry.name())
+            && !in_set(&self.without_toolsets)
     }
 }

@@ -241,13 +241,13 @@ fn next_interval(
     anchor.checked_add(SignedDuration::from_secs(seconds.checked_mul(count)?)).ok()
 }
 
-/// Splits off the name of a time zone, which is the last word if it begins like one.
+/// Splits off the name of a time zone, which is the last word if it looks like one.
 fn split_zone<'w, 't>(words: &'w [&'t str]) -> Result<(&'w [&'t str], Option<TimeZone>), String> {
     let Some((last, before)) = words.split_last() else { return Ok((words, None)) };
     let names_place = last.contains('/')
         && last.starts_with(|c: char| c.is_ascii_alphabetic())
         && last.split('/').all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
-    if !names_place && !last.eq_ignore_ascii_case("utc") {
+    if !names_place && !last.eq_ignore_ascii_case("utc") && !is_bare_zone(last, before) {
         return Ok((words, None));
     }
     let zone = TimeZone::get(last);
@@ -256,6 +256,23 @@ fn split_zone<'w, 't>(words: &'w [&'t str]) -> Result<(&'w [&'t str], Option<Tim
         format!("there is no time zone `{zone}`; write one such as Europe/Berlin")
     })?;
     Ok((before, Some(zone)))
+}
+
+/// Returns whether a word can only be a time zone without `/`, such as CET: behind five fields, a
+/// nickname or a single time.
+fn is_bare_zone(word: &str, before: &[&str]) -> bool {
+    let is_expected = match before {
+        ["at", at, ..] => at.starts_with(|c: char| c.is_ascii_digit()),
+        ["every" | "in", ..] => false,
+        [nickname] => nickname.starts_with('@'),
+        fields => fields.len() == CRON_FIELDS.len(),
+    };
+    // Six fields are cron with seconds: their last one is a day.
+    let is_day = || parser().parse(&format!("* * * * {word}")).is_ok();
+    is_expected
+        && word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+'))
+        && !is_day()
 }
 
 fn interval(text: &str) -> Result<SignedDuration, String> {

@@ -85,14 +85,14 @@ pub fn plan(
         let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
         let holds = !held.is_empty() && !begun.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
-        if !holds {
-            let request = toolsets.as_deref();
-            warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
-            warnings.extend(uncached_fork(task_index, &task, parent, config));
-        }
         out.dropped.push(Arc::clone(&tools.dropped));
         let by = SpawnedBy { call, task_index, task_count };
         let spec = child_spec(task, &tools, by, parent, config).map_err(PlanError::Prompt)?;
+        if !holds {
+            let request = toolsets.as_deref();
+            warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
+            warnings.extend(uncached_fork(task_index, &spec, parent.spec));
+        }
         out.specs.push(AgentSpec { background, ..spec });
     }
     warnings.extend(lost(parent));
@@ -172,18 +172,19 @@ fn fewer_than_asked(
     (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
 }
 
-/// Returns what a fork with another model than its parent loses.
-fn uncached_fork(
-    index: u32,
-    task: &RequestedTask,
-    parent: ParentView<'_>,
-    config: &DelegationConfig,
-) -> Option<String> {
-    let model = task.model.as_ref().or(config.models.model.as_ref())?;
-    (task.is_fork && *model != parent.spec.model).then(|| {
+/// Returns what a fork with another model or effort than its parent loses.
+fn uncached_fork(index: u32, child: &AgentSpec, parent: &AgentSpec) -> Option<String> {
+    let effort = child.options.reasoning_effort.as_ref();
+    let other = if child.model != parent.model {
+        format!("model, `{}`", child.model)
+    } else {
+        let other = effort.filter(|_| effort != parent.options.reasoning_effort.as_ref());
+        format!("effort, `{}`", other?)
+    };
+    child.is_fork.then(|| {
         format!(
-            "task {index} begins with your conversation and another model, `{model}`: no cache \
-             serves what it begins with"
+            "task {index} begins with your conversation and another {other}: no cache serves what \
+             it begins with"
         )
     })
 }

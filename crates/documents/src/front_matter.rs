@@ -35,6 +35,26 @@ impl Document {
         Ok(Self { front, body: body.to_owned() })
     }
 
+    /// Parses a text of another program, which reads more than YAML: where the front matter is none,
+    /// each line that begins with a name and `:` is a field. Returns also why it had to.
+    ///
+    /// # Errors
+    /// As [`Document::parse`], where the lines have one of the fields `known` twice.
+    pub fn parse_foreign(
+        text: &str,
+        known: &[&str],
+    ) -> Result<(Self, Option<DocumentError>), DocumentError> {
+        let error = match Self::parse(text) {
+            Ok(document) => return Ok((document, None)),
+            Err(error) => error,
+        };
+        let (yaml, body) = split(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+        match parse_lines(yaml, known) {
+            Some(front) => Ok((Self { front, body: body.to_owned() }, Some(error))),
+            None => Err(error),
+        }
+    }
+
     /// Returns the fields of the front matter.
     #[must_use]
     pub const fn fields(&self) -> Fields<'_> {
@@ -147,6 +167,67 @@ fn invalid_yaml(error: &serde_saphyr::Error) -> DocumentError {
     DocumentError { line: error.location().map(|at| at.line() + 1), message }
 }
 
+/// Parses fields by their lines; `None` if one of those that are known is there twice. Lines that
+/// begin no field belong to the one before, so that no word of a list gets lost.
+fn parse_lines(yaml: &str, known: &[&str]) -> Option<Map<String, Value>> {
+    let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in yaml.lines() {
+        match (field_line(line), fields.last_mut()) {
+            (Some((name, value)), _) => fields.push((name, vec![without_comment(value)])),
+            (None, Some((_, lines))) => lines.push(without_comment(line.trim())),
+            (None, None) => {}
+        }
+    }
+    let mut front = Map::new();
+    for (name, lines) in fields {
+        let before = front.insert(name.to_owned(), value_of(&lines));
+        if before.is_some() && known.contains(&name) {
+            return None;
+        }
+    }
+    Some(front)
+}
+
+/// Returns the name and the value of a line that begins a field.
+fn field_line(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let fits = name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_name);
+    (fits && (value.is_empty() || value.starts_with(char::is_whitespace)))
+        .then(|| (name, value.trim()))
+}
+
+/// Returns a line without the comment at its end.
+fn without_comment(line: &str) -> &str {
+    let is_even = |text: &str, mark: char| text.matches(mark).count().is_multiple_of(2);
+    match line.split_once(" #") {
+        Some((text, _)) if is_even(text, '"') && is_even(text, '\'') => text.trim_end(),
+        _ => line,
+    }
+}
+
+/// Returns the value of a field that has these lines: a list, a whole number, or a text.
+fn value_of(lines: &[&str]) -> Value {
+    let whole = lines.iter().filter(|line| !line.is_empty()).copied().collect::<Vec<_>>();
+    let items = whole.iter().map(|line| line.strip_prefix("- ")).collect::<Option<Vec<_>>>();
+    let text = whole.join(" ");
+    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let items = items.or_else(|| inner.map(|inner| inner.split(',').collect()));
+    match (items, text.parse::<u64>()) {
+        (Some(items), _) if !whole.is_empty() => {
+            items.into_iter().map(unquoted).filter(|item| !item.is_empty()).collect()
+        }
+        (_, Ok(number)) => number.into(),
+        _ => unquoted(text.trim_start_matches(['|', '>', '-', '+', ' '])).into(),
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    let inner = |mark: char| text.strip_prefix(mark)?.strip_suffix(mark);
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -202,6 +283,30 @@ mod tests {
         for other in ["a: 1", "a: yes", "no: a", "a: b: c", "a: 'b'", "a: [b, null]", "a: b #c"] {
             assert_eq!(parse_plain(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_other_programs_read_is_read_by_its_lines() {
+        let text = "---\nname: a\ndescription: Use when: \"x\" <e>Context: y</e>\nuser: b\nuser: c\n\
+                    tools:\n  - Read\n- 'Grep' # x\ndisallowedTools: [Bash,\n  \"Write\"]\nmaxTurns: 3\n\
+                    model: 'opus'\nnotes: >\n  One: 1\n  two\n---\nBody.\n";
+        let (document, why) = Document::parse_foreign(text, &["tools"]).unwrap();
+        assert_eq!(why.unwrap().line, Some(3));
+        assert_eq!(document.body(), "Body.\n");
+        let expected = serde_json::json!({
+            "name": "a", "description": "Use when: \"x\" <e>Context: y</e>", "user": "c",
+            "tools": ["Read", "Grep"], "disallowedTools": ["Bash", "Write"], "maxTurns": 3,
+            "model": "opus", "notes": "One: 1 two",
+        });
+        assert_eq!(Value::Object(document.front), expected);
+        let good = "---\nname: a\n---\n";
+        assert_eq!(Document::parse_foreign(good, &[]), Document::parse(good).map(|it| (it, None)));
+        let twice = "---\na: b: c\ntools: x\ntools: y\n---\n";
+        assert_eq!(
+            Document::parse_foreign(twice, &["tools"]),
+            Err(Document::parse(twice).unwrap_err())
+        );
+        assert!(Document::parse_foreign("# Title\n", &[]).is_err());
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::fields::Fields;
 use crate::front_matter::Document;
-use crate::tool_aliases::ToolAliases;
+use crate::tool_aliases::{Denial, ToolAliases};
 
 /// Characters of a description at most.
 const DESCRIPTION_CHARS: usize = 1024;
@@ -72,11 +72,33 @@ impl ProfileDocument {
         aliases: ToolAliases,
     ) -> Result<Self, DocumentError> {
         let document = Document::parse(text)?;
-        let mut reader = ProfileReader { fields: document.fields(), aliases, notes: Vec::new() };
-        let mut profile = reader.profile(stem)?;
-        profile.instructions = document.body().trim_end().to_owned();
-        profile.from_project = origin == DocumentOrigin::Project;
-        Ok(Self { profile, origin, path: None, notes: reader.notes })
+        let fields = document.fields();
+        ProfileReader { fields, aliases, notes: Vec::new(), is_foreign: false }.document(
+            stem,
+            document.body(),
+            origin,
+        )
+    }
+
+    /// Parses a file that was written for another program. What that program takes and a profile
+    /// does not is cut or read line by line, with a note.
+    ///
+    /// # Errors
+    /// If the text is no profile.
+    pub fn parse_foreign(
+        stem: &str,
+        text: &str,
+        origin: DocumentOrigin,
+        aliases: ToolAliases,
+    ) -> Result<Self, DocumentError> {
+        let (document, error) = Document::parse_foreign(text, &FIELDS)?;
+        let note = error.map(|error| format!("{error}: its fields are read line by line"));
+        let (fields, notes) = (document.fields(), note.into_iter().collect());
+        ProfileReader { fields, aliases, notes, is_foreign: true }.document(
+            stem,
+            document.body(),
+            origin,
+        )
     }
 }
 
@@ -85,9 +107,23 @@ struct ProfileReader<'d> {
     fields: Fields<'d>,
     aliases: ToolAliases,
     notes: Vec<String>,
+    /// Whether the file was written for another program.
+    is_foreign: bool,
 }
 
 impl ProfileReader<'_> {
+    fn document(
+        mut self,
+        stem: &str,
+        body: &str,
+        origin: DocumentOrigin,
+    ) -> Result<ProfileDocument, DocumentError> {
+        let mut profile = self.profile(stem)?;
+        profile.instructions = body.trim_end().to_owned();
+        profile.from_project = origin == DocumentOrigin::Project;
+        Ok(ProfileDocument { profile, origin, path: None, notes: self.notes })
+    }
+
     fn profile(&mut self, stem: &str) -> Result<Profile, DocumentError> {
         let name = self.fields.text("name")?.unwrap_or_else(|| stem.to_owned());
         check_name("profile", &name)?;
@@ -116,11 +152,17 @@ impl ProfileReader<'_> {
         Ok(profile)
     }
 
-    fn description(&self) -> Result<String, DocumentError> {
+    fn description(&mut self) -> Result<String, DocumentError> {
         let description = self.fields.text("description")?.ok_or_else(|| {
             DocumentError::whole("it has no `description`: say what such an agent is for")
         })?;
         let chars = description.chars().count();
+        if chars > DESCRIPTION_CHARS && self.is_foreign {
+            self.notes.push(format!(
+                "its `description` has {chars} characters and is cut to {DESCRIPTION_CHARS}"
+            ));
+            return Ok(description.chars().take(DESCRIPTION_CHARS).collect());
+        }
         if chars > DESCRIPTION_CHARS {
             return Err(DocumentError::whole(format!(
                 "its `description` has {chars} characters, and {DESCRIPTION_CHARS} is the most"
@@ -139,22 +181,20 @@ impl ProfileReader<'_> {
             Some(names) => {
                 let delegates = names.iter().any(|name| self.aliases.is_delegation(name));
                 role = Some(if delegates { Role::Orchestrator } else { Role::Leaf });
-                Some(self.mapped("tools", &names))
+                Some(self.allowed(&names))
             }
         };
-        let without = match self.fields.words("disallowedTools")? {
-            None => BTreeSet::new(),
-            Some(names) => {
-                // A tool that is refused for some arguments is refused for all.
-                let whole = |name: &String| name.split('(').next().unwrap_or(name).to_owned();
-                let names: Vec<String> = names.iter().map(whole).collect();
-                if names.iter().any(|name| self.aliases.is_delegation(name)) {
-                    role = Some(Role::Leaf);
-                }
-                self.mapped("disallowedTools", &names)
+        let mut tools = ProfileTools { toolsets, only, ..ProfileTools::default() };
+        if let Some(names) = self.fields.words("disallowedTools")? {
+            // A tool that is refused for some arguments is refused for all.
+            let whole = |name: &String| name.split('(').next().unwrap_or(name).to_owned();
+            let names: Vec<String> = names.iter().map(whole).collect();
+            if names.iter().any(|name| self.aliases.is_delegation(name)) {
+                role = Some(Role::Leaf);
             }
-        };
-        Ok((ProfileTools { toolsets, only, without }, role))
+            self.deny(&mut tools, &names)?;
+        }
+        Ok((tools, role))
     }
 
     fn toolsets(&mut self, names: &[String]) -> BTreeSet<ToolsetName> {
@@ -173,9 +213,9 @@ impl ProfileReader<'_> {
         sets
     }
 
-    /// Returns the tools that names of other programs stand for. One that stands for nothing is
+    /// Returns the tools that names of other programs allow. One that stands for nothing is
     /// left out, so that a profile never allows more than its author wrote.
-    fn mapped(&mut self, field: &str, names: &[String]) -> BTreeSet<ToolName> {
+    fn allowed(&mut self, names: &[String]) -> BTreeSet<ToolName> {
         let mut tools = BTreeSet::new();
         let mut unknown = Vec::new();
         for name in names {
@@ -184,11 +224,36 @@ impl ProfileReader<'_> {
                 None => unknown.push(name.as_str()),
             }
         }
-        if !unknown.is_empty() {
-            let unknown = quoted(&unknown);
-            self.notes.push(format!("`{field}`: no tool here is meant by {unknown}: left out"));
-        }
+        self.note_unknown("tools", &unknown);
         tools
+    }
+
+    /// Takes away the tools that names of other programs deny.
+    fn deny(&mut self, tools: &mut ProfileTools, names: &[String]) -> Result<(), DocumentError> {
+        let mut unknown = Vec::new();
+        for name in names {
+            match self.aliases.denial(name) {
+                Some(Denial::Tools(denied)) => tools.without.extend(denied),
+                Some(Denial::Toolset(denied)) => _ = tools.without_toolsets.insert(denied),
+                None if self.aliases.must_deny(name) => {
+                    let (name, servers) = (quoted(&[name]), self.aliases.servers);
+                    return Err(DocumentError::whole(format!(
+                        "`disallowedTools`: no tool here is meant by {name}: name tools, or \
+                         `{servers}SERVER` for all tools of a server"
+                    )));
+                }
+                None => unknown.push(name.as_str()),
+            }
+        }
+        self.note_unknown("disallowedTools", &unknown);
+        Ok(())
+    }
+
+    fn note_unknown(&mut self, field: &str, names: &[&str]) {
+        if !names.is_empty() {
+            let names = quoted(names);
+            self.notes.push(format!("`{field}`: no tool here is meant by {names}: left out"));
+        }
     }
 
     fn model(&mut self) -> Result<Option<String>, DocumentError> {

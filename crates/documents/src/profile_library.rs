@@ -18,7 +18,9 @@ use crate::tool_aliases::ToolAliases;
 use crate::{DOCUMENT_BYTES, MOST_PROFILES};
 
 /// Folders of a project that may have profiles.
-const PROJECT_FOLDERS: [&str; 2] = [".deputize/agents", ".claude/agents"];
+const PROJECT_FOLDERS: [&str; 2] = [".deputize/agents", FOREIGN_FOLDER];
+/// The folder of another program, whose files are read leniently.
+const FOREIGN_FOLDER: &str = ".claude/agents";
 
 /// The places of profiles. Nothing is read before it is asked for, and each time anew.
 ///
@@ -222,7 +224,12 @@ impl ProfileFolders {
         let text = text.ok_or("it is not there any more")?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let stem = stem.ok_or("its name is not UTF-8")?;
-        let document = ProfileDocument::parse(stem, &text, origin, self.aliases);
+        let is_foreign = path.parent().is_some_and(|folder| folder.ends_with(FOREIGN_FOLDER));
+        let parse = match is_foreign && origin == DocumentOrigin::Project {
+            true => ProfileDocument::parse_foreign,
+            false => ProfileDocument::parse,
+        };
+        let document = parse(stem, &text, origin, self.aliases);
         let document = document.map_err(|error| error.to_string());
         let document = document.inspect_err(|reason| self.claim(path, &text, reason))?;
         let name = &document.profile.name;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use deputize_core::Resource;
 
 use crate::DOCUMENT_BYTES;
-use crate::document_error::{DocumentError, DocumentFault};
+use crate::document_error::DocumentError;
 use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::front_matter::Document;
@@ -25,7 +25,7 @@ const PROJECT_FOLDERS: [&str; 3] = [".deputize/skills", ".agents/skills", ".clau
 /// The places of skills. Nothing is read before it is asked for, and each time anew.
 ///
 /// A skill of the person takes the place of a bundled one of the same name. A skill of a project
-/// takes no place of another.
+/// takes no place of another. A faulty file keeps its place: no other skill stands in for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkillLibrary {
     user: Option<PathBuf>,
@@ -82,14 +82,15 @@ impl SkillLibrary {
         user.for_each(|folder| found.read_folder(&folder));
         for (name, text) in &self.bundled {
             let place = SkillPlace::Program(text);
-            if !found.skills.contains_key(*name)
+            if !found.has(name)
                 && let Ok(skill) = Skill::parse(name, text, DocumentOrigin::Bundled, place)
             {
                 found.skills.insert(skill.name.clone(), skill);
             }
         }
         self.project.iter().for_each(|folder| found.read_folder(folder));
-        SkillListing { skills: found.skills.into_values().collect(), faults: found.faults }
+        let SkillReader { skills, faults, faulty } = found;
+        SkillListing { skills: skills.into_values().collect(), faults, faulty }
     }
 
     /// Returns a skill.
@@ -97,16 +98,12 @@ impl SkillLibrary {
     /// # Errors
     /// If there is none of this name that could be read.
     pub fn find(&self, name: &str) -> Result<Skill, SkillError> {
-        let SkillListing { skills, faults } = self.list();
+        let SkillListing { skills, mut faulty, .. } = self.list();
         if let Some(skill) = skills.iter().find(|skill| skill.name == name) {
             return Ok(skill.clone());
         }
         let name = name.to_owned();
-        let is_of = |fault: &DocumentFault| {
-            let folder = fault.path.parent().and_then(Path::file_name);
-            folder.is_some_and(|folder| *folder == *name)
-        };
-        if let Some(fault) = faults.into_iter().find(is_of) {
+        if let Some(fault) = faulty.remove(&name) {
             let is_own = self.user.as_ref().is_some_and(|user| fault.path.starts_with(user));
             let origin = if is_own { DocumentOrigin::User } else { DocumentOrigin::Project };
             return Err(SkillError::Faulty { name, fault, origin });

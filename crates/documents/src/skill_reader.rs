@@ -17,6 +17,8 @@ pub struct SkillListing {
     pub skills: Vec<Skill>,
     /// Files that are no skills.
     pub faults: Vec<DocumentFault>,
+    /// Names that stand for such a file. No other skill has one of them.
+    pub faulty: BTreeMap<String, DocumentFault>,
 }
 
 /// A folder of skills.
@@ -32,9 +34,14 @@ pub(crate) struct SkillFolder {
 pub(crate) struct SkillReader {
     pub(crate) skills: BTreeMap<String, Skill>,
     pub(crate) faults: Vec<DocumentFault>,
+    pub(crate) faulty: BTreeMap<String, DocumentFault>,
 }
 
 impl SkillReader {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.skills.contains_key(name) || self.faulty.contains_key(name)
+    }
+
     pub(crate) fn read_folder(&mut self, folder: &SkillFolder) {
         let entries = match fs::read_dir(&folder.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
@@ -54,9 +61,12 @@ impl SkillReader {
         }
         for path in names.iter().take(MOST_SKILLS) {
             if let Err(reason) = self.read_skill(path, folder) {
+                self.claim(path, &reason);
                 self.fault(&path.join(SKILL_FILE), reason);
             }
         }
+        let reason = format!("it is left out: {MOST_SKILLS} is the most of one folder");
+        names.iter().skip(MOST_SKILLS).for_each(|path| self.claim(path, &reason));
     }
 
     fn read_skill(&mut self, path: &Path, place: &SkillFolder) -> Result<(), String> {
@@ -76,8 +86,23 @@ impl SkillReader {
                 other.origin.as_str()
             ));
         }
+        if let Some(DocumentFault { path, .. }) = self.faulty.get(name) {
+            let path = path.display();
+            return Err(format!(
+                "`{path}` is the skill `{name}` and is faulty: correct it, or rename one of them"
+            ));
+        }
         self.skills.insert(skill.name.clone(), skill);
         Ok(())
+    }
+
+    /// Keeps the name of a faulty skill, which is that of its folder, from others.
+    fn claim(&mut self, folder: &Path, reason: &str) {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        if let Some(name) = name.filter(|name| !self.has(name)) {
+            let fault = DocumentFault { path: folder.join(SKILL_FILE), reason: reason.to_owned() };
+            self.faulty.insert(name.to_owned(), fault);
+        }
     }
 
     fn fault(&mut self, path: &Path, reason: String) {

@@ -1,6 +1,6 @@
 //! The names that other programs have for tools.
 
-use deputize_core::ToolName;
+use deputize_core::{ToolName, ToolsetName};
 
 /// Names by which other programs delegate. What an agent may delegate follows from its role.
 const DELEGATION: [&str; 2] = ["Agent", "Task"];
@@ -8,11 +8,22 @@ const DELEGATION: [&str; 2] = ["Agent", "Task"];
 /// The names that other programs have for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToolAliases {
-    /// Each name with the tools that it stands for.
+    /// Each name with the tools that do no more than what it stands for.
     pub names: &'static [(&'static str, &'static [&'static str])],
+    /// Each name with the tools that do no less, where these are others: what goes where it is
+    /// denied.
+    pub denials: &'static [(&'static str, &'static [&'static str])],
     /// Beginning of the names of MCP servers' tools, which are the same in other programs; empty if
     /// there are none.
     pub servers: &'static str,
+    /// Beginning of the names of servers' toolsets.
+    pub server_toolsets: &'static str,
+}
+
+/// What a name stands for where it is denied.
+pub(crate) enum Denial {
+    Tools(Vec<ToolName>),
+    Toolset(ToolsetName),
 }
 
 impl ToolAliases {
@@ -30,9 +41,43 @@ impl ToolAliases {
         if let Some((_, tools)) = alias {
             return Some(tools.iter().filter_map(|tool| ToolName::new(*tool).ok()).collect());
         }
-        let is_own = self.names.iter().any(|(_, tools)| tools.contains(&name));
+        let mut own = self.names.iter().chain(self.denials);
+        let is_own = own.any(|(_, tools)| tools.contains(&name));
         let tool = ToolName::new(name).ok().filter(|_| is_own || self.is_server_tool(name))?;
         Some(vec![tool])
+    }
+
+    /// Returns what a name stands for where it is denied; `None` if it stands for nothing here. A
+    /// name that is spelled as those of tools here stands for itself.
+    pub(crate) fn denial(self, name: &str) -> Option<Denial> {
+        if let Some(server) = self.server(name) {
+            let toolset = format!("{}{server}", self.server_toolsets);
+            return ToolsetName::new(toolset).ok().map(Denial::Toolset);
+        }
+        let alias = self.denials.iter().find(|(alias, _)| *alias == name);
+        if let Some((_, tools)) = alias {
+            let tools = tools.iter().filter_map(|tool| ToolName::new(*tool).ok());
+            return Some(Denial::Tools(tools.collect()));
+        }
+        let is_own = name.starts_with(|c: char| c.is_ascii_lowercase()) && !self.is_of_server(name);
+        let own = || ToolName::new(name).ok().filter(|_| is_own);
+        self.tools(name).or_else(|| Some(vec![own()?])).map(Denial::Tools)
+    }
+
+    /// Returns whether a name must deny something: if it stood for nothing, tools would stay.
+    pub(crate) fn must_deny(self, name: &str) -> bool {
+        name == "*" || self.is_of_server(name)
+    }
+
+    fn is_of_server(self, name: &str) -> bool {
+        !self.servers.is_empty() && name.starts_with(self.servers)
+    }
+
+    /// Returns the server that a name stands for as a whole.
+    fn server(self, name: &str) -> Option<&str> {
+        let rest = name.strip_prefix(self.servers).filter(|_| !self.servers.is_empty())?;
+        let server = rest.strip_suffix("__*").unwrap_or(rest);
+        (!server.is_empty() && !server.contains("__")).then_some(server)
     }
 
     /// Returns whether a name is that of one tool of a server, and not of a whole server.

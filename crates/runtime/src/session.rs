@@ -174,9 +174,8 @@ impl Session {
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
         let memory = self.shared.parts.memory.as_ref();
-        let memory =
-            memory.and_then(|memory| Some((memory.snapshot()?, memory.snapshot_sources())));
-        let (memory, system_sources) = memory.unzip();
+        let memory = memory.and_then(|memory| memory.snapshot());
+        let (memory, system_sources) = memory.map(|it| (it.text, it.sources)).unzip();
         let source = Source::tool("memory");
         let quoted = |text: String| frame_quote(&source, &text).into_string().into();
         AgentSpec {

@@ -15,7 +15,7 @@ use serde::Deserialize;
 const MOST_OPTIONS: usize = 9;
 /// Characters of a question at most.
 const QUESTION_CHARS: usize = 2_000;
-/// Characters of an option at most.
+/// Characters of an option, and of the default, at most.
 const OPTION_CHARS: usize = 200;
 
 const NOBODY: &str = "nobody can be asked: no person is at a terminal";
@@ -97,13 +97,13 @@ fn check(args: &Args) -> Result<(), ToolError> {
             "the question has {options} options, and {MOST_OPTIONS} is the most: leave some out"
         )));
     }
-    let is_long = |option: &&String| option.chars().count() > OPTION_CHARS;
-    match args.options.iter().find(is_long) {
-        None => Ok(()),
-        Some(_) => Err(ToolError::refused(format!(
-            "an option has more than {OPTION_CHARS} characters: shorten it"
-        ))),
-    }
+    let is_long = |option: &String| option.chars().count() > OPTION_CHARS;
+    let long = match &args.default {
+        _ if args.options.iter().any(is_long) => "an option",
+        Some(default) if is_long(default) => "the default",
+        _ => return Ok(()),
+    };
+    Err(ToolError::refused(format!("{long} has more than {OPTION_CHARS} characters: shorten it")))
 }
 
 fn result(answer: PersonAnswer, default: Option<String>) -> ToolCallResult {
@@ -195,6 +195,7 @@ mod tests {
             json!({"question": "x".repeat(2_001)}),
             json!({"question": "x", "options": vec!["a"; 10]}),
             json!({"question": "x", "options": ["a".repeat(201)]}),
+            json!({"question": "x", "default": "a".repeat(201)}),
         ] {
             seen += &(bench.call(Clarify, ask).await + "\n");
         }
@@ -203,6 +204,7 @@ mod tests {
         refused: the question has 2001 characters, and 2000 is the most: shorten it
         refused: the question has 10 options, and 9 is the most: leave some out
         refused: an option has more than 200 characters: shorten it
+        refused: the default has more than 200 characters: shorten it
         ");
         assert!(person.1.lock().is_empty());
     }

@@ -6,7 +6,8 @@ const EXPLORE: &str = include_str!("../profiles/explore.md");
 const REVIEW: &str = include_str!("../profiles/review.md");
 const WORK: &str = include_str!("../profiles/work.md");
 
-/// The names of Claude Code, where a tool here does no more than its own. Others are left out.
+/// The names of Claude Code. Allowed, they stand for tools that do no more, and denied for tools that
+/// do no less: a script of `execute_code` opens files and starts programs itself.
 const ALIASES: ToolAliases = ToolAliases {
     names: &[
         ("AskUserQuestion", &["clarify"]),
@@ -25,8 +26,26 @@ const ALIASES: ToolAliases = ToolAliases {
         ("WebSearch", &["web_search"]),
         ("Write", &["write_file"]),
     ],
+    denials: &[
+        ("Bash", &["execute_code", "process", "terminal"]),
+        ("Edit", WRITING),
+        ("Glob", &["execute_code", "list_dir", "search_files"]),
+        ("Grep", &["execute_code", "search_files"]),
+        ("LS", &["execute_code", "list_dir", "search_files"]),
+        ("MultiEdit", WRITING),
+        ("NotebookEdit", WRITING),
+        ("NotebookRead", READING),
+        ("Read", READING),
+        ("WebFetch", &["browser_open", "execute_code", "web_fetch"]),
+        ("Write", WRITING),
+    ],
     servers: "mcp__",
+    server_toolsets: "mcp-",
 };
+/// The tools that write files.
+const WRITING: &[&str] = &["apply_patch", "edit_file", "execute_code", "write_file"];
+/// The tools that read files.
+const READING: &[&str] = &["execute_code", "read_file", "search_files"];
 
 /// Returns the profiles that come with this crate: `explore`, `review` and `work`. A program adds
 /// its places.
@@ -46,9 +65,8 @@ pub fn bundled_profiles() -> ProfileLibrary {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use deputize_core::Catalog;
+    use deputize_documents::{DocumentOrigin, ProfileDocument};
 
     use super::*;
     use crate::LINK;
@@ -60,12 +78,44 @@ mod tests {
         let notes: Vec<_> = listing.profiles.iter().flat_map(|it| &it.notes).collect();
         assert_eq!(notes, Vec::<&String>::new());
         let catalog = Catalog::linked(&[LINK]).unwrap();
-        let tools: BTreeSet<&str> =
-            ALIASES.names.iter().flat_map(|(_, tools)| *tools).copied().collect();
+        let tools =
+            ALIASES.names.iter().chain(ALIASES.denials).flat_map(|(_, tools)| *tools).copied();
         let is_unknown = |tool: &&str| catalog.get(tool).is_none();
-        let is_linked = |tool: &&str| cfg!(feature = "web") || !tool.starts_with("web_");
-        let unknown: Vec<_> = tools.into_iter().filter(is_linked).filter(is_unknown).collect();
+        // Those of other crates are there by features.
+        let is_linked = |tool: &&str| {
+            !tool.starts_with("browser_") && (cfg!(feature = "web") || !tool.starts_with("web_"))
+        };
+        let unknown: Vec<_> = tools.filter(is_linked).filter(is_unknown).collect();
         assert_eq!(unknown, Vec::<&str>::new());
+    }
+
+    /// Each tool that is denied takes away what does the same here, and what can do it by other means.
+    #[test]
+    fn a_denied_tool_takes_away_the_tools_that_do_no_less() {
+        let catalog = Catalog::linked(&[LINK]).unwrap();
+        let left = |denied: &str| {
+            let text = format!("---\ndescription: d\ndisallowedTools: {denied}\n---\n");
+            let parsed = ProfileDocument::parse("p", &text, DocumentOrigin::User, ALIASES).unwrap();
+            let bounds = parsed.profile.tools;
+            let gone = catalog.iter().filter(|entry| !bounds.allows(&catalog, entry));
+            gone.map(|entry| entry.name().as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let names =
+            ["Write", "NotebookEdit", "Bash", "Bash(rm:*)", "Read", "Grep", "Glob", "TodoWrite"];
+        let own = ["apply_patch", "memory, todo"];
+        let shown = names.iter().chain(&own).map(|name| format!("{name}: {}", left(name)));
+        insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @"
+        Write: apply_patch edit_file execute_code write_file
+        NotebookEdit: apply_patch edit_file execute_code write_file
+        Bash: execute_code process terminal
+        Bash(rm:*): execute_code process terminal
+        Read: execute_code read_file search_files
+        Grep: execute_code search_files
+        Glob: execute_code list_dir search_files
+        TodoWrite: todo
+        apply_patch: apply_patch
+        memory, todo: memory todo
+        ");
     }
 
     #[test]

@@ -63,7 +63,21 @@ pub fn secret_in(text: &str, known: &Secrets) -> Option<String> {
     if text.split_whitespace().any(is_url_with_password) {
         return Some("an address with a password".to_owned());
     }
-    named_value(text).map(|name| format!("a value of `{name}`"))
+    let named = named_value(text).or_else(|| has_bearer_token(text).then_some("Bearer"));
+    named.map(|name| format!("a value of `{name}`"))
+}
+
+/// Whether a text has a token as headers have it, behind `Bearer`.
+fn has_bearer_token(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        let [scheme, token] = pair else { return false };
+        let has = |kind: fn(&u8) -> bool| token.as_bytes().iter().any(kind);
+        scheme.trim_start_matches(['"', '\'', '`']).eq_ignore_ascii_case("bearer")
+            && token.len() >= KEY_CHARS
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic)
+    })
 }
 
 fn key_in(text: &str) -> Option<&'static str> {

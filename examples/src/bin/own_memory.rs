@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
-use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
 
 /// File with its notes, in the directory that it was started in.
@@ -30,8 +30,8 @@ impl Memory for Notes {
     }
 
     /// Returns the part of it for the next top agent.
-    fn snapshot(&self) -> Option<String> {
-        fs::read_to_string(FILE).ok()
+    fn snapshot(&self) -> Option<MemorySnapshot> {
+        Some(fs::read_to_string(FILE).ok()?.into())
     }
 }
 

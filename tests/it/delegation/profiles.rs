@@ -7,6 +7,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, of, result, say, tools};
+use crate::mcp::set_server;
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const SCOUT: &str = "---\nname: scout\ndescription: looks around\ntoolsets: [file_read, web]\n\
@@ -149,6 +150,43 @@ async fn a_projects_profiles_are_read_only_on_request_and_allow_no_more_than_the
     ] {
         assert!(listed.err.contains(part), "{part}: {}", listed.err);
     }
+}
+
+#[tokio::test]
+async fn what_a_profile_of_another_program_denies_has_no_other_tool_here() {
+    let lab = Lab::new();
+    let server = model(|_: &ChatRequest| say("Done.")).await;
+    let set = set_server("none");
+    for (denied, gone) in [
+        ("", &[][..]),
+        (
+            "disallowedTools: Write, Edit",
+            &["apply_patch", "edit_file", "execute_code", "write_file"],
+        ),
+        ("disallowedTools: Bash(rm:*)", &["execute_code", "process", "terminal"]),
+        ("disallowedTools: mcp__w, mcp__other__*", &["mcp__w__echo"]),
+    ] {
+        let text = format!("---\ndescription: Reads.\n{denied}\n---\nRead.\n");
+        put(&lab, "work/.claude/agents/reads.md", &text);
+        let args = ["--project-files", "--approve", "auto", "--set", &set];
+        lab.run(&server, &[&args[..], &["Go"]].concat()).end().await.with_code(0);
+        let all = tools(server.requests().last().unwrap());
+        assert!(all.contains(&"mcp__w__echo".to_owned()), "{all:?}");
+        let args = [&args[..], &["--profile", "reads", "Go"]].concat();
+        lab.run(&server, &args).end().await.with_code(0);
+        let left = tools(server.requests().last().unwrap());
+        let mut missing: Vec<&String> = all.iter().filter(|tool| !left.contains(tool)).collect();
+        missing.sort();
+        assert_eq!(missing, gone, "{denied}");
+    }
+    put(
+        &lab,
+        "work/.claude/agents/reads.md",
+        "---\ndescription: d\ndisallowedTools: mcp__*\n---\n",
+    );
+    let faulty = lab.run(&server, &["--project-files", "--profile", "reads", "Go"]);
+    let faulty = faulty.end().await.with_code(2);
+    assert!(faulty.err.contains("no tool here is meant by `mcp__*`: name tools"), "{}", faulty.err);
 }
 
 #[tokio::test]

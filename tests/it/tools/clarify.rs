@@ -1,10 +1,12 @@
 //! Questions to the person.
 
+use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 
 use serde_json::json;
 
-use super::calls_in_order;
+use super::{blocks, calls_in_order};
 use crate::program::{ChatRequest, Lab, model, sees};
 
 fn question() -> (&'static str, serde_json::Value) {
@@ -27,6 +29,24 @@ async fn a_person_answers_by_number_by_words_or_by_the_default() {
         let told = last.results()[0];
         assert!(told.starts_with("<input:answer ") && told.contains(answer), "{told}");
     }
+}
+
+#[tokio::test]
+async fn the_call_of_the_page_asks_what_the_page_shows() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/clarify.md");
+    let page = fs::read_to_string(page).unwrap();
+    let call = serde_json::from_str(blocks(&page, "json call")[0].1).unwrap();
+    let (_, question) = blocks(&page, "text question")[0];
+    let lab = Lab::new();
+    let server = model(calls_in_order(vec![("clarify", call)])).await;
+    let (mut person, running) = lab.on_terminal(&server, &["Go"]);
+    let screen = sees(&person, "[Enter: SQLite]: ").await.replace('\r', "");
+    assert!(screen.contains(question.trim_end()), "{screen}");
+    person.write_all(b"1\n").unwrap();
+    running.end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    assert!(last.results()[0].contains("PostgreSQL"), "{}", last.results()[0]);
 }
 
 #[tokio::test]

@@ -193,11 +193,12 @@ async fn a_session_is_not_deleted_while_its_durable_command_runs() {
         RunningProgram::start(lab.deputize(&["sessions", action, &session])).end().await
     };
     let shown = command("show").await.with_code(0);
-    let running = format!("\nstill running: `{stays}` as PID {pid}; end with `kill -- -{pid}`\n");
+    let running =
+        format!("\nstill running: `{stays}` in process group {pid}; end with `kill -- -{pid}`\n");
     assert!(shown.out.contains(&running), "{}", shown.out);
     let refused = command("rm").await.with_code(1);
     let told = format!(
-        "error: session `{session}` has a durable command that still runs: `{stays}` as PID {pid}\n\
+        "error: session `{session}` has a durable command that still runs: `{stays}` in process group {pid}\n\
          hint: `kill -- -{pid}` ends it; then delete the session\n"
     );
     assert_eq!(refused.err, told);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use deputize_core::hook::{HookAnswer, HookEvent, HookInput, HookPoint};
-use deputize_core::memory::MemoryError;
+use deputize_core::memory::{MemoryError, MemorySnapshot};
 use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
 use parking_lot::Mutex;
 
@@ -43,8 +43,8 @@ impl Memory for Notes {
         Box::pin(async { Ok(()) })
     }
 
-    fn snapshot(&self) -> Option<String> {
-        Some("They like short answers.".to_owned())
+    fn snapshot(&self) -> Option<MemorySnapshot> {
+        Some("They like short answers.".to_owned().into())
     }
 }
 

@@ -117,6 +117,7 @@ fn row_json(document: &ProfileDocument, from: &AssemblyInput<'_>) -> Value {
         "unknown_toolsets": unknown_toolsets(profile, from),
         "tools": profile.tools.only,
         "without_tools": profile.tools.without,
+        "without_toolsets": profile.tools.without_toolsets,
         "model": profile.model,
         "reasoning_effort": profile.reasoning_effort,
         "max_iterations": profile.max_iterations,
@@ -141,7 +142,7 @@ fn text(document: &ProfileDocument, from: &AssemblyInput<'_>) -> String {
         None => document.origin.as_str().to_owned(),
     };
     let mut out = format!("{name}: {description}\nfrom: {place}\n");
-    let without = &tools.without;
+    let (without, without_sets) = (&tools.without, &tools.without_toolsets);
     let unknown = unknown_toolsets(profile, from);
     let toolset = |name: &str| match unknown.contains(&name) {
         true => format!("{name} (there is none)"),
@@ -157,6 +158,11 @@ fn text(document: &ProfileDocument, from: &AssemblyInput<'_>) -> String {
         (
             "without tools",
             (!without.is_empty()).then(|| listed(without.iter().map(|it| it.as_str()).collect())),
+        ),
+        (
+            "without toolsets",
+            (!without_sets.is_empty())
+                .then(|| listed(without_sets.iter().map(|it| it.as_str()).collect())),
         ),
         ("model", profile.model.clone()),
         ("reasoning effort", profile.reasoning_effort.clone()),

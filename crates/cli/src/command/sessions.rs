@@ -1,6 +1,7 @@
 //! `deputize sessions`: lists, shows, exports and deletes stored sessions.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::{fs, io};
 
@@ -76,7 +77,7 @@ pub(crate) fn sessions(
         Sessions::Resume(_) => Ok(()),
         Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),
         Sessions::Rm { sessions } => {
-            let ids: Result<Vec<SessionId>, CliError> =
+            let ids: Result<BTreeSet<SessionId>, CliError> =
                 sessions.iter().map(|name| session_named(&dir, name)).collect();
             let ids = ids?;
             ids.iter().try_for_each(|id| refuse_left_commands(&dir, id))?;

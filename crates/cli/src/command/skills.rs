@@ -58,7 +58,7 @@ fn library(
 }
 
 fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
-    let SkillListing { skills, faults } = library.list();
+    let SkillListing { skills, faults, .. } = library.list();
     faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
     if as_json {
         let skills: Vec<Value> = skills.iter().map(row_json).collect();

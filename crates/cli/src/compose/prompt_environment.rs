@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use deputize_agent::mcp::KnownServer;
 use deputize_agent::plugins::PluginRecord;
 use deputize_agent::{PromptSources, local_date, project};
+use deputize_core::memory::MemorySnapshot;
 use deputize_core::profile::Profile;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{Catalog, CatalogEntry, ResourceMap, ToolsetName, describe_error};
@@ -71,9 +72,9 @@ impl PromptEnvironment {
             }
             None => None,
         };
-        if let Some(memory) = &from.environment.own.memory {
-            prompt.memory = memory.snapshot();
-            prompt.memory_sources = memory.snapshot_sources();
+        let own = from.environment.own.memory.as_ref();
+        if let Some(MemorySnapshot { text, sources }) = own.and_then(|memory| memory.snapshot()) {
+            (prompt.memory, prompt.memory_sources) = (Some(text), sources);
         }
         Self {
             prompt,

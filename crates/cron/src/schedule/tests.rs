@@ -77,6 +77,48 @@ fn a_clock_change_skips_no_day_and_repeats_none() {
     }
 }
 
+/// What recurs within the hours of a change follows the clock: an hour that is skipped has no times,
+/// and one that comes twice has them twice.
+#[test]
+fn times_within_a_clock_change_follow_the_clock() {
+    require!(zones());
+    let spring = "2026-03-28T23:30:00Z";
+    let autumn = "2026-10-24T22:30:00Z";
+    let mut shown = String::new();
+    for fields in ["0 * * * *", "*/30 * * * *", "0 1-3 * * *", "30 1-3 * * *"] {
+        for after in [spring, autumn] {
+            let times = times(&format!("{fields} Europe/Berlin"), after, 6).join(", ");
+            shown += &format!("{fields}: {times}\n");
+        }
+    }
+    insta::assert_snapshot!(shown, @"
+    0 * * * *: 03-29 01:00+01:00, 03-29 03:00+02:00, 03-29 04:00+02:00, 03-29 05:00+02:00, 03-29 06:00+02:00, 03-29 07:00+02:00
+    0 * * * *: 10-25 01:00+02:00, 10-25 02:00+02:00, 10-25 02:00+01:00, 10-25 03:00+01:00, 10-25 04:00+01:00, 10-25 05:00+01:00
+    */30 * * * *: 03-29 01:00+01:00, 03-29 01:30+01:00, 03-29 03:00+02:00, 03-29 03:30+02:00, 03-29 04:00+02:00, 03-29 04:30+02:00
+    */30 * * * *: 10-25 01:00+02:00, 10-25 01:30+02:00, 10-25 02:00+02:00, 10-25 02:30+02:00, 10-25 02:00+01:00, 10-25 02:30+01:00
+    0 1-3 * * *: 03-29 01:00+01:00, 03-29 03:00+02:00, 03-30 01:00+02:00, 03-30 02:00+02:00, 03-30 03:00+02:00, 03-31 01:00+02:00
+    0 1-3 * * *: 10-25 01:00+02:00, 10-25 02:00+02:00, 10-25 02:00+01:00, 10-25 03:00+01:00, 10-26 01:00+01:00, 10-26 02:00+01:00
+    30 1-3 * * *: 03-29 01:30+01:00, 03-29 03:30+02:00, 03-30 01:30+02:00, 03-30 02:30+02:00, 03-30 03:30+02:00, 03-31 01:30+02:00
+    30 1-3 * * *: 10-25 01:30+02:00, 10-25 02:30+02:00, 10-25 02:30+01:00, 10-25 03:30+01:00, 10-26 01:30+01:00, 10-26 02:30+01:00
+    ");
+}
+
+#[test]
+fn a_time_zone_may_have_a_name_without_a_place() {
+    require!(zones());
+    let after = "2026-11-27T10:00:30Z";
+    for (schedule, time) in [
+        ("30 2 * * * CET", "11-28 02:30+01:00"),
+        ("30 2 * * * EST5EDT", "11-28 02:30-05:00"),
+        ("0 12 * JAN MON GMT", "01-04 12:00+00:00"),
+        ("@daily est", "11-28 00:00-05:00"),
+        ("at 2026-12-01T09:00 CET", "12-01 09:00+01:00"),
+        ("at 2026-12-01 09:00 CET", "12-01 09:00+01:00"),
+    ] {
+        assert_eq!(times(schedule, after, 1), [time], "{schedule}");
+    }
+}
+
 #[test]
 fn what_is_no_schedule_is_refused_with_what_to_write() {
     let now = at("2026-11-27T10:00:00Z");
@@ -113,6 +155,10 @@ fn what_is_no_schedule_is_refused_with_what_to_write() {
         "at 2026-12-01T09:00[UTC] Europe/Berlin",
         "in 2h Mars/Olympus",
         "30 2 * * * Mars/Olympus",
+        "30 2 * * * CTE",
+        "0 0 2 * * MON",
+        "at 2026-12-01T09:00 CTE",
+        "in 2h CET",
         &"* ".repeat(100),
     ];
     insta::assert_snapshot!(rows.map(read).join("\n"));

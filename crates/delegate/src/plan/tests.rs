@@ -91,6 +91,35 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
 }
 
 #[test]
+fn a_fork_with_another_model_or_effort_is_told_that_no_cache_serves_it() {
+    let warnings = |effort: Option<&str>, model: Option<&str>| {
+        let config = DelegationConfig {
+            models: ChildModels {
+                model: model.map(str::to_owned),
+                reasoning_effort: effort.map(str::to_owned),
+                ..ChildModels::default()
+            },
+            options: DelegationOptions {
+                tool_schemas: ToolSchemas::CachePreserving,
+                ..DelegationOptions::default()
+            },
+            ..DelegationConfig::default()
+        };
+        let mut family = ParentFixture::new(TOOLS);
+        family.spec.options.reasoning_effort = Some("low".to_owned());
+        let call = json!({"tasks": [{"goal": "A", "history": "fork"}, {"goal": "B"}]});
+        made(&family, &call, &config).unwrap().warnings.join("\n")
+    };
+    assert_eq!(warnings(None, None), "");
+    assert_eq!(warnings(Some("low"), None), "");
+    let told = "task 0 begins with your conversation and another";
+    let loss = "no cache serves what it begins with";
+    assert_eq!(warnings(Some("high"), None), format!("{told} effort, `high`: {loss}"));
+    let model = warnings(Some("high"), Some("local/small"));
+    assert_eq!(model, format!("{told} model, `local/small`: {loss}"));
+}
+
+#[test]
 fn a_child_that_shares_its_parents_prefix_learns_of_itself_in_its_first_message() {
     let config = DelegationConfig {
         models: ChildModels {

@@ -9,7 +9,9 @@ use super::*;
 const BUNDLED: &str = "---\nname: look\ndescription: Looks.\n---\nLook.\n";
 const ALIASES: ToolAliases = ToolAliases {
     names: &[("Edit", &["edit_file"]), ("Read", &["read_file"]), ("Shell", &["terminal"])],
+    denials: &[("Edit", &["edit_file", "patch"]), ("Note", &["patch"])],
     servers: "mcp__",
+    server_toolsets: "mcp-",
 };
 
 struct ProfilePlaces {
@@ -70,7 +72,9 @@ fn bound(front: &str) -> String {
     let only = only.map(|only| names(only.iter().map(|name| name.as_str()).collect()));
     let sets = profile.tools.toolsets.as_ref();
     let sets = sets.map(|sets| names(sets.iter().map(|name| name.as_str()).collect()));
-    let without = names(profile.tools.without.iter().map(|name| name.as_str()).collect());
+    let without = profile.tools.without.iter().map(|name| name.as_str());
+    let without_sets = profile.tools.without_toolsets.iter().map(|name| name.as_str());
+    let without = names(without.chain(without_sets).collect());
     let role = profile.role.map_or("any", Role::as_str);
     let any = || "any".to_owned();
     format!(
@@ -101,7 +105,8 @@ fn every_field_is_read() {
           "web"
         ],
         "only": null,
-        "without": []
+        "without": [],
+        "without_toolsets": []
       },
       "model": "p/m",
       "reasoning_effort": "low",
@@ -140,6 +145,7 @@ fn names_of_other_programs_are_mapped_and_never_allow_more() {
         "tools: read_file, Task",
         "tools: []",
         "disallowedTools: Edit, Shell(rm:*), Task",
+        "disallowedTools: [Note, memory, Nothing, mcp__docs, mcp__hub__*, mcp__git__push]",
         "tools: Read\ntoolsets: [file, 'no name']",
         "maxTurns: 3\neffort: max\nmodel: opus\ncolor: red\nhooks: {a: 1}",
     ];
@@ -158,6 +164,9 @@ fn what_is_no_profile_says_why() {
         "description: d\ntoolsets: {a: 1}",
         "description: d\noutput_schema: text",
         "description: d\noutput_schema: {$ref: 'https://elsewhere'}",
+        "description: d\ndisallowedTools: '*'",
+        "description: d\ndisallowedTools: [Edit, mcp__*]",
+        "description: d\ndisallowedTools: mcp__docs__get_*",
         &long,
     ]
     .map(|front| parse(front).unwrap_err().to_string());
@@ -169,6 +178,9 @@ fn what_is_no_profile_says_why() {
     `toolsets` must be a list of words
     `output_schema` must be a JSON Schema
     `output_schema`: a schema must hold what it refers to: `https://elsewhere` is not in it; put that under `$defs`
+    `disallowedTools`: no tool here is meant by `*`: name tools, or `mcp__SERVER` for all tools of a server
+    `disallowedTools`: no tool here is meant by `mcp__*`: name tools, or `mcp__SERVER` for all tools of a server
+    `disallowedTools`: no tool here is meant by `mcp__docs__get_*`: name tools, or `mcp__SERVER` for all tools of a server
     its `description` has 1025 characters, and 1024 is the most
     ");
 }
@@ -200,6 +212,34 @@ fn a_persons_profile_replaces_a_bundled_one_and_a_projects_replaces_none() {
     assert_eq!((from_project("b"), from_project("look")), (true, false));
     let unknown = places.library().find("e").unwrap_err().to_string();
     assert_eq!(unknown, "there is no profile `e`; there are: b, c, look");
+}
+
+/// As people write them for the other program, which takes more.
+#[test]
+fn files_of_another_program_are_read_leniently_and_ours_are_not() {
+    let places = ProfilePlaces::new();
+    let loose = "---\nname: loose\ndescription: Use it. Context: \"a\" user: \"b\"\n\
+                 tools: Read, Edit\ndisallowedTools:\n  - Edit\n---\nDo it.\n";
+    let long = format!("---\ndescription: {}\n---\n", "x".repeat(1025));
+    places
+        .put("project/.claude/agents/loose.md", loose)
+        .put("project/.claude/agents/long.md", &long)
+        .put("project/.deputize/agents/own-loose.md", &loose.replace("name: loose\n", ""))
+        .put("project/.deputize/agents/own-long.md", &long)
+        .put("user/.claude/agents/x.md", loose);
+    let shown = places.show().replace(&"x".repeat(1024), "XXX");
+    insta::assert_snapshot!(shown, @r#"
+    project long XXX
+      its `description` has 1025 characters and is cut to 1024
+    bundled look Looks.
+    project loose Use it. Context: "a" user: "b"
+      line 3: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes: its fields are read line by line
+    project/.deputize/agents/own-long.md: its `description` has 1025 characters, and 1024 is the most
+    project/.deputize/agents/own-loose.md: line 2: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes
+    "#);
+    let loose = places.library().find("loose").unwrap().profile;
+    let without: Vec<&str> = loose.tools.without.iter().map(|tool| tool.as_str()).collect();
+    assert_eq!((without, loose.instructions.as_str()), (vec!["edit_file", "patch"], "Do it."));
 }
 
 #[test]

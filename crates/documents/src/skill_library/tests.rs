@@ -41,7 +41,7 @@ impl Places {
 
     /// All skills and faults, a line each.
     fn shown(&self) -> String {
-        let SkillListing { skills, faults } = self.library().list();
+        let SkillListing { skills, faults, .. } = self.library().list();
         let base = format!("{}/", self.path("").display()).replace("//", "/");
         let skills = skills.iter().map(|skill| {
             format!("{} {}: {}", skill.origin.as_str(), skill.name, skill.description)
@@ -105,6 +105,35 @@ fn what_is_broken_is_named_and_the_rest_is_there() {
     user/other/SKILL.md: its `name` is `another` and its folder is `other`: they must be the same
     user/silent/SKILL.md: it has no `description`: say what it is for and when to use it
     project/.agents/skills/leak/SKILL.md: it is a link that leaves the project
+    ");
+}
+
+#[test]
+fn a_faulty_skill_gives_way_to_no_other() {
+    let places = Places::new();
+    places
+        .put("user/split/SKILL.md", "# Mine\n")
+        .put("user/release/notes.md", "x")
+        .put("project/.agents/skills/near/SKILL.md", &skill("near"))
+        .put("project/.agents/skills/release/SKILL.md", &skill("release"))
+        .put("project/sub/.agents/skills/near/SKILL.md", "");
+    insta::assert_snapshot!(places.shown(), @"
+    user/release/SKILL.md: the folder has no such file
+    user/split/SKILL.md: it does not begin with front matter: `---`, fields, `---`
+    project/sub/.agents/skills/near/SKILL.md: it does not begin with front matter: `---`, fields, `---`
+    project/.agents/skills/near/SKILL.md: `project/sub/.agents/skills/near/SKILL.md` is the skill `near` and is faulty: correct it, or rename one of them
+    project/.agents/skills/release/SKILL.md: `user/release/SKILL.md` is the skill `release` and is faulty: correct it, or rename one of them
+    ");
+    let base = format!("{}/", places.path("").display()).replace("//", "/");
+    let find = |name: &str| {
+        let error = places.library().find(name).unwrap_err();
+        let SkillError::Faulty { origin, .. } = &error else { panic!("{error}") };
+        format!("{}: {error}", origin.as_str()).replace(&base, "")
+    };
+    insta::assert_snapshot!(["split", "release", "near"].map(find).join("\n"), @"
+    user: the skill `split` cannot be used: user/split/SKILL.md: it does not begin with front matter: `---`, fields, `---`
+    user: the skill `release` cannot be used: user/release/SKILL.md: the folder has no such file
+    project: the skill `near` cannot be used: project/sub/.agents/skills/near/SKILL.md: it does not begin with front matter: `---`, fields, `---`
     ");
 }
 

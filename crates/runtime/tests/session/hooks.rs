@@ -1,11 +1,10 @@
 //! Hooks and memory: what they see, what they stop, and what they cannot break.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint, HookRun};
-use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::model::{Reply, Request};
 use deputize_core::source::Source;
 use deputize_core::{

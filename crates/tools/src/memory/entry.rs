@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use deputize_core::source::Source;
 
-use super::topic::MemoryTopic;
+use super::topic::{MEMORY_BYTES, MemoryTopic};
 
 /// What an entry begins with.
 pub(super) const BULLET: &str = "- ";
@@ -67,6 +67,16 @@ pub(super) fn parse(topic: MemoryTopic, text: &str) -> Vec<TextEntry> {
         }
     }
     entries
+}
+
+/// Returns how many of the entries, from the first, fit into what agents read of a file.
+pub(super) fn fitting(topic: MemoryTopic, entries: &[String]) -> usize {
+    let mut bytes = topic.title().len() + 1;
+    let fits = |entry: &&String| {
+        bytes += BULLET.len() + entry.len() + 1;
+        bytes <= MEMORY_BYTES
+    };
+    entries.iter().take_while(fits).count()
 }
 
 pub(super) fn text_of(topic: MemoryTopic, entries: &[String]) -> String {

@@ -6,14 +6,14 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::sanitize::{Secrets, clean};
 use deputize_core::source::Source;
 use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
 
-use super::entry::{BULLET, TextEntry, mark_sources, marked, parse, text_of, unmarked};
+use super::entry::{BULLET, TextEntry, fitting, mark_sources, marked, parse, text_of, unmarked};
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 use crate::secret_text::secret_in;
 
@@ -35,7 +35,7 @@ const LOCK_LIMIT: Duration = Duration::from_secs(20);
 /// let dir = tempfile::tempdir()?;
 /// let memory = MemoryFiles::new(dir.path().to_owned(), Secrets::default());
 /// memory.add(MemoryTopic::User, "Likes short answers.", &[])?;
-/// assert_eq!(memory.snapshot().unwrap(), "# About the person\n- Likes short answers.\n");
+/// assert_eq!(memory.snapshot().unwrap().text, "# About the person\n- Likes short answers.\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -116,7 +116,7 @@ impl MemoryFiles {
                 }
             };
             let all = entries.len();
-            while text_of(topic, &entries).len() > MEMORY_BYTES && entries.pop().is_some() {}
+            entries.truncate(fitting(topic, &entries));
             let more = all - entries.len();
             if all > 0 {
                 sources.insert(Source::memory(topic.as_str()));
@@ -283,16 +283,12 @@ impl Memory for MemoryFiles {
         Box::pin(async { Ok(()) })
     }
 
-    fn snapshot(&self) -> Option<String> {
-        let MemoryPrompt { text, faults, .. } = self.prompt_text();
+    fn snapshot(&self) -> Option<MemorySnapshot> {
+        let MemoryPrompt { text, sources, faults } = self.prompt_text();
         for fault in faults {
             tracing::warn!(error = %describe_error(&fault), "a memory file is left out");
         }
-        text
-    }
-
-    fn snapshot_sources(&self) -> BTreeSet<Source> {
-        self.prompt_text().sources
+        Some(MemorySnapshot { text: text?, sources })
     }
 }
 

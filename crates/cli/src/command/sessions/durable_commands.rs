@@ -24,9 +24,9 @@ pub(super) fn running_commands(stored: &StoredSession) -> Vec<DurableCommand> {
     stored.records.iter().filter_map(command).collect()
 }
 
-/// Returns the commands with their PIDs.
+/// Returns the commands with their process groups, in which what they started may go on alone.
 pub(super) fn listed(commands: &[DurableCommand]) -> String {
-    let words = |it: &DurableCommand| format!("`{}` as PID {}", it.command, it.pid);
+    let words = |it: &DurableCommand| format!("`{}` in process group {}", it.command, it.pid);
     commands.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 

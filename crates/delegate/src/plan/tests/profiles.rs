@@ -165,14 +165,15 @@ fn profiles() -> impl Strategy<Value = Profile> {
     };
     let sets = proptest::option::of(some_of(&SETS));
     let only = proptest::option::of(some_of(&NAMES).prop_map(names));
-    let without = some_of(&NAMES).prop_map(names);
+    let without = (some_of(&NAMES).prop_map(names), some_of(&SETS));
     let roles = [None, Some(Role::Leaf), Some(Role::Orchestrator)];
     let role = proptest::sample::select(roles.to_vec());
     let model = proptest::option::of(Just("p/own".to_owned()));
     (sets, only, without, role, proptest::option::of(1..80_u32), model).prop_map(
-        |(sets, only, without, role, max_iterations, model)| {
+        |(sets, only, (without, denied), role, max_iterations, model)| {
+            let without_toolsets = toolsets(&denied.join(" "));
             let toolsets = sets.map(|sets| toolsets(&sets.join(" ")));
-            let tools = ProfileTools { toolsets, only, without };
+            let tools = ProfileTools { toolsets, only, without, without_toolsets };
             Profile { tools, role, max_iterations, model, ..profile("any") }
         },
     )

@@ -25,12 +25,9 @@ impl Memory for Notes {
         })
     }
 
-    fn snapshot(&self) -> Option<String> {
-        Some("The person likes\u{200b} short answers.".to_owned())
-    }
-
-    fn snapshot_sources(&self) -> BTreeSet<Source> {
-        [Source::web("a.example")].into()
+    fn snapshot(&self) -> Option<MemorySnapshot> {
+        let text = "The person likes\u{200b} short answers.".to_owned();
+        Some(MemorySnapshot { text, sources: [Source::web("a.example")].into() })
     }
 }
 

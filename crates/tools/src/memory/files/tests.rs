@@ -21,7 +21,7 @@ fn entries_are_added_replaced_and_removed() {
     memory.add(MemoryTopic::User, "Likes tea.", &[]).unwrap();
     memory.replace(MemoryTopic::User, "tea", "Likes coffee.", &[]).unwrap();
     assert_eq!(
-        memory.snapshot().unwrap(),
+        memory.snapshot().unwrap().text,
         "# About the person\n- Likes coffee.\n\n# About the work\n- Tests run with just.\n- It \
          is written in Rust. [written after reading web:a.example]\n"
     );
@@ -162,6 +162,12 @@ fn a_prompt_has_no_more_than_its_limit() {
     fs::write(&path, format!("- {}\n", "x".repeat(990)).repeat(7)).unwrap();
     let text = memory.prompt_text().text.unwrap();
     assert!(text.ends_with("[1 more entry is left out here]\n"), "{text}");
+    // Adding the text up anew for each entry that is left out would never end.
+    fs::write(&path, "- a\n".repeat(250_000)).unwrap();
+    let text = memory.prompt_text().text.unwrap();
+    let (kept, note) = text.split_at(text.rfind("\n[").unwrap() + 1);
+    assert_eq!(kept.trim_end().len() + 1, MEMORY_BYTES - 1, "one more has 4 bytes");
+    assert_eq!(note, "[248505 more entries are left out here]\n");
     fs::write(&path, "x".repeat(2_000_000)).unwrap();
     assert_eq!(memory.prompt_text().faults.len(), 1);
     assert!(memory.add(MemoryTopic::User, "New.", &[]).is_err());
@@ -189,7 +195,7 @@ fn a_file_that_is_no_text_is_named_and_kept_and_hides_no_other() {
         assert!(memory.remove(MemoryTopic::User, "Likes").is_err());
         assert!(memory.replace_all(MemoryTopic::User, &[], "- New.\n").is_err());
         assert_eq!(fs::read(&path).unwrap(), bytes);
-        assert_eq!(memory.snapshot().unwrap(), "# About the work\n- Written in Rust.\n");
+        assert_eq!(memory.snapshot().unwrap().text, "# About the work\n- Written in Rust.\n");
     }
 }
 
