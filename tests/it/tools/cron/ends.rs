@@ -92,9 +92,11 @@ async fn an_answer_that_does_not_arrive_is_no_completed_run() {
 async fn a_job_without_a_tool_that_it_may_use_is_refused_when_it_is_added() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("home")).unwrap();
-    fs::write(lab.path("home/config.yaml"), "toolsets: [file, clarify, cronjob]\n").unwrap();
+    fs::write(lab.path("home/config.yaml"), "toolsets: [file, clarify, cronjob, browser]\n")
+        .unwrap();
     for (toolsets, fault) in [
         ("clarify,cronjob", "no tool of its toolsets can be used in a job: `clarify`: "),
+        ("browser", "can be used in a job: the toolset `browser` is off: set `browser.enabled`"),
         ("web", "toolset `web` is not among `toolsets` of the configuration"),
         ("moon", "there is no toolset `moon`"),
     ] {

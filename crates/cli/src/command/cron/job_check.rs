@@ -9,7 +9,7 @@ use deputize_tools::secret_in;
 use super::job_session::narrow;
 use crate::args::Settings;
 use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, all_secrets, load_config};
-use crate::config::{Config, CronApprovals};
+use crate::config::{BROWSER_TOOLSET, Config, CronApprovals};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::stdio::tell;
@@ -76,6 +76,11 @@ fn check_tools(program: &AssembledProgram, job: &Job) -> Result<(), CliError> {
         if !approves && effects.contains(&entry.tool.spec().effects) {
             asking.push(entry.name().as_str());
         }
+    }
+    // The tools of this one are not in the catalog then.
+    let has_browser = job.toolsets.iter().any(|set| set == BROWSER_TOOLSET);
+    if has_browser && !program.config.browser.enabled {
+        unusable.push(format!("the toolset `{BROWSER_TOOLSET}` is off: set `browser.enabled`"));
     }
     // Without any, a server has not said yet what it has.
     if usable == 0 && !unusable.is_empty() {
