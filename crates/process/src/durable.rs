@@ -138,6 +138,8 @@ impl DurableProcess {
         let watched = Arc::clone(&leader);
         let work = move || {
             let exit = collect(child, &watched).map_or(Exit::Unknown, Exit::from);
+            // Also if somebody else in this program took its status.
+            watched.lock().is_collected = true;
             // Nobody may listen any more.
             let _unheard = sender.send(Some(exit));
             collect_orphans(pid);

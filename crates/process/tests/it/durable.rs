@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use deputize_process::{CommandIo, Exit, SpillFile, durable_group_runs};
+use deputize_process::{CommandIo, DurableProcess, Exit, SpillFile, durable_group_runs};
 
 use crate::process_table::{Marker, Mode, bash, no_zombie_stays, until};
 
@@ -46,43 +46,38 @@ async fn it_goes_on_after_its_supervisor_and_writes_on_to_its_file() {
     }
 }
 
+/// Starts a command and drops its supervisor, and the folder of its output.
+async fn start(script: &str) -> (Marker, DurableProcess) {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = Marker::new();
+    let command = bash(&marker.fill(script));
+    let file = SpillFile::new(dir.path().join("log"));
+    let started = Mode::TreeKill.supervisor().start_durable(&command, &file).await.unwrap();
+    (marker, started.process)
+}
+
 #[tokio::test]
 async fn ending_it_ends_its_group_when_its_first_process_goes_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = SpillFile::new(dir.path().join("log"));
-    let marker = Marker::new();
-    let supervisor = Mode::TreeKill.supervisor();
-    let command = bash(&marker.fill("(trap '' TERM; {S}; true) & exec {S}"));
-    let started = supervisor.start_durable(&command, &file).await.unwrap();
+    let (marker, process) = start("(trap '' TERM; {S}; true) & exec {S}").await;
     until("both sleep", || marker.sleeping() == 2).await;
-    assert!(started.process.end().await.is_complete());
+    assert!(process.end().await.is_complete());
     until("nothing is left", || marker.alive().is_empty()).await;
     no_zombie_stays().await;
 }
 
 #[tokio::test]
 async fn what_loses_its_parent_is_collected_while_it_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = SpillFile::new(dir.path().join("log"));
-    let marker = Marker::new();
-    let supervisor = Mode::TreeKill.supervisor();
-    let command = bash(&marker.fill("for i in 1 2 3; do (true & true); done; exec {S}"));
-    let started = supervisor.start_durable(&command, &file).await.unwrap();
+    let (marker, process) = start("for i in 1 2 3; do (true & true); done; exec {S}").await;
     until("it sleeps", || marker.sleeping() == 1).await;
     no_zombie_stays().await;
-    assert!(started.process.end().await.is_complete());
+    assert!(process.end().await.is_complete());
 }
 
 #[tokio::test]
 async fn its_exit_is_seen_and_what_it_started_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = SpillFile::new(dir.path().join("log"));
-    let marker = Marker::new();
-    let supervisor = Mode::TreeKill.supervisor();
-    let command = bash(&marker.fill("{S} & exit 7"));
-    let mut started = supervisor.start_durable(&command, &file).await.unwrap();
-    assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
-    drop((started, supervisor));
+    let (marker, mut process) = start("{S} & exit 7").await;
+    assert_eq!(process.wait_for_exit().await, Exit::Code(7));
+    drop(process);
     until("what it started sleeps", || marker.sleeping() == 1).await;
     drop(marker);
     no_zombie_stays().await;
@@ -98,27 +93,19 @@ fn now_ms() -> u64 {
 
 #[tokio::test]
 async fn a_later_program_sees_whether_it_runs_and_whether_its_number_is_another_ones() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = SpillFile::new(dir.path().join("log"));
-    let marker = Marker::new();
-    let supervisor = Mode::TreeKill.supervisor();
     // Its first process ends, and its group goes on.
-    let command = bash(&marker.fill("{S} & exit 7"));
-    let mut started = supervisor.start_durable(&command, &file).await.unwrap();
-    assert_eq!(started.process.wait_for_exit().await, Exit::Code(7));
-    let pid = u32::try_from(started.process.pid()).unwrap();
+    let (marker, mut process) = start("{S} & exit 7").await;
+    assert_eq!(process.wait_for_exit().await, Exit::Code(7));
+    let pid = u32::try_from(process.pid()).unwrap();
     assert!(durable_group_runs(pid, now_ms()));
     until("what it started sleeps", || marker.sleeping() == 1).await;
-    drop((started, marker));
+    drop((process, marker));
     until("it is gone", || !durable_group_runs(pid, now_ms())).await;
 
-    let marker = Marker::new();
-    let file = SpillFile::new(dir.path().join("other"));
-    let command = bash(&marker.fill("exec {S}"));
-    let started = supervisor.start_durable(&command, &file).await.unwrap();
-    let pid = u32::try_from(started.process.pid()).unwrap();
+    let (_marker, process) = start("exec {S}").await;
+    let pid = u32::try_from(process.pid()).unwrap();
     assert!(durable_group_runs(pid, now_ms()));
     assert!(!durable_group_runs(pid, 0), "it began after this record");
-    assert!(started.process.end().await.is_complete());
+    assert!(process.end().await.is_complete());
     assert!(!durable_group_runs(pid, now_ms()));
 }
