@@ -27,7 +27,7 @@ use crate::tool_output::Display;
 
 mod journal;
 
-pub use journal::{Journal, JournalError};
+pub use journal::{EncodedRecord, Journal, JournalError};
 
 /// An event with its number, time and agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -80,7 +80,7 @@ pub fn plan(
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut out = DelegationPlan::default();
     for ((task_index, task), chosen) in (0..).zip(tasks).zip(chosen) {
-        let ChosenTools { toolsets, tools, .. } = chosen;
+        let ChosenTools { tools, missed, .. } = chosen;
         let held = errors.iter().filter(|error| error.task_index.is_none_or(|it| it == task_index));
         let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
         let holds = !held.is_empty() && !begun.contains(&task_index);
@@ -89,8 +89,7 @@ pub fn plan(
         let by = SpawnedBy { call, task_index, task_count };
         let spec = child_spec(task, &tools, by, parent, config).map_err(PlanError::Prompt)?;
         if !holds {
-            let request = toolsets.as_deref();
-            warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
+            warnings.extend(missed.map(|missed| format!("task {task_index} {missed}")));
             warnings.extend(uncached_fork(task_index, &spec, parent.spec));
         }
         out.specs.push(AgentSpec { background, ..spec });
@@ -108,6 +107,8 @@ struct ChosenTools {
     role: Role,
     profile: Option<String>,
     tools: Arc<ChildTools>,
+    /// What was asked for and is not among them.
+    missed: Option<Arc<str>>,
 }
 
 impl ChosenTools {
@@ -120,8 +121,9 @@ impl ChosenTools {
         let profile = profile_of(task, config);
         let request = ToolRequest { toolsets: toolsets.as_ref(), role: task.role, profile };
         let tools = Arc::new(child_tools(parent, request, config));
+        let missed = missed_tools(toolsets.as_ref(), &tools, parent, config).map(Arc::from);
         let toolsets = toolsets.map(Arc::new);
-        Self { toolsets, role: task.role, profile: task.profile.clone(), tools }
+        Self { toolsets, role: task.role, profile: task.profile.clone(), tools, missed }
     }
 
     /// Whether a task that asks for these toolsets has the same tools.
@@ -131,9 +133,9 @@ impl ChosenTools {
     }
 }
 
-/// Returns what a child was to have and does not, in one sentence; `None` if it has what was asked.
-fn fewer_than_asked(
-    index: u32,
+/// Returns what a child was to have and does not, as a sentence about it without its subject; `None`
+/// if it has what was asked.
+fn missed_tools(
     requested: Option<&BTreeSet<ToolsetName>>,
     child: &ChildTools,
     parent: ParentView<'_>,
@@ -167,9 +169,9 @@ fn fewer_than_asked(
     }
     if empty {
         let why = if lost.is_empty() { String::new() } else { format!(": {}", list(&lost)) };
-        return Some(format!("task {index} runs without any tool{why}"));
+        return Some(format!("runs without any tool{why}"));
     }
-    (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
+    (!lost.is_empty()).then(|| format!("got less than it asked for: {}", list(&lost)))
 }
 
 /// Returns what a fork with another model or effort than its parent loses.

@@ -31,6 +31,7 @@ use crate::server_error::{ServerError, UNREADABLE_CALL};
 use crate::stream::{DeltaFn, EventParser, ReplyBytes};
 use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
+use crate::tool_lists::ToolLists;
 use client::ConnectionReuse;
 pub use client::{HttpClient, http_client};
 use failure::{FailureContext, RequestFailure};
@@ -56,6 +57,7 @@ pub(crate) struct Connector {
     base: Url,
     url: Url,
     headers: HeaderMap,
+    pub(crate) tool_lists: ToolLists,
 }
 
 impl Deref for RemoteModel {
@@ -92,7 +94,8 @@ impl RemoteModel {
         let keys = http.rings.ring(base.as_str(), name, keys);
         let http = http.clone();
         let kept = PromiseTracker::default();
-        let reach = Connector { endpoint, http, client, kept, base, url, headers };
+        let tool_lists = ToolLists::default();
+        let reach = Connector { endpoint, http, client, kept, base, url, headers, tool_lists };
         Ok(Self { reach: Arc::new(reach), keys: KeyLease::new(keys) })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
-use deputize_core::event::{AgentStart, Journal, JournalError};
+use deputize_core::event::{AgentStart, EncodedRecord, Journal, JournalError};
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl, describe_error};
 use parking_lot::{Mutex, MutexGuard};
@@ -39,6 +39,7 @@ pub(crate) struct JournalState {
 }
 
 /// Which agent a record is of.
+#[derive(Clone)]
 struct RecordOwner {
     agent: AgentId,
     parent: Option<AgentId>,
@@ -134,46 +135,87 @@ impl Bus {
         start.texts = lacking.map(|text| (text.hash.to_string(), text.text)).collect();
         let event = Event::AgentStart(Box::new(start));
         let json = self.journal.encode(&event)?;
-        self.append(state, RecordOwner::of(spec), event, &json).map(drop)
+        self.put_encoded(state, RecordOwner::of(spec), event, json).map(drop)
+    }
+
+    /// Keeps facts about an agent that follow each other with one write, and shows them; returns the
+    /// number of the last one.
+    ///
+    /// # Errors
+    /// As [`Bus::record`].
+    pub(crate) fn record_all(
+        &self,
+        spec: &AgentSpec,
+        events: Vec<Event>,
+    ) -> Result<Option<u64>, JournalError> {
+        let encode = |event: Event| Ok((self.journal.encode(&event)?, event));
+        let events = events.into_iter().map(encode).collect::<Result<Vec<_>, JournalError>>()?;
+        let state = self.lock();
+        let owner = RecordOwner::of(spec);
+        let records: Vec<EncodedRecord> = (state.next..)
+            .zip(events)
+            .map(|(seq, (json, event))| self.number(seq, owner.clone(), event, json))
+            .collect();
+        self.append(state, &records)?;
+        Ok(records.last().map(|last| last.record.seq))
     }
 
     fn put(&self, whose: RecordOwner, event: Event) -> Result<Record, JournalError> {
         let json = self.journal.encode(&event)?;
-        self.append(self.lock(), whose, event, &json)
+        self.put_encoded(self.lock(), whose, event, json)
+    }
+
+    fn put_encoded(
+        &self,
+        state: MutexGuard<'_, JournalState>,
+        whose: RecordOwner,
+        event: Event,
+        json: Box<RawValue>,
+    ) -> Result<Record, JournalError> {
+        let records = [self.number(state.next, whose, event, json)];
+        self.append(state, &records)?;
+        let [EncodedRecord { record, .. }] = records;
+        Ok(record)
+    }
+
+    fn number(
+        &self,
+        seq: u64,
+        whose: RecordOwner,
+        event: Event,
+        json: Box<RawValue>,
+    ) -> EncodedRecord {
+        let RecordOwner { agent, parent, depth } = whose;
+        let at = self.clock.now_ms();
+        EncodedRecord { record: Record { seq, at, agent, parent, depth, event }, event: json }
     }
 
     fn append(
         &self,
         mut state: MutexGuard<'_, JournalState>,
-        whose: RecordOwner,
-        event: Event,
-        json: &RawValue,
-    ) -> Result<Record, JournalError> {
-        let record = Record {
-            seq: state.next,
-            at: self.clock.now_ms(),
-            agent: whose.agent,
-            parent: whose.parent,
-            depth: whose.depth,
-            event,
-        };
-        if let Err(error) = self.journal.append(&record, json) {
-            tracing::error!(seq = record.seq, error = describe_error(&error), "record not stored");
+        records: &[EncodedRecord],
+    ) -> Result<(), JournalError> {
+        if let Err(error) = self.journal.append(records) {
+            tracing::error!(seq = state.next, error = describe_error(&error), "record not stored");
             return Err(error);
         }
-        state.next += 1;
-        if let Event::AgentStart(start) = &record.event {
-            state.texts.extend(start.texts.keys().cloned());
+        state.next += records.len() as u64;
+        for EncodedRecord { record, .. } in records {
+            if let Event::AgentStart(start) = &record.event {
+                state.texts.extend(start.texts.keys().cloned());
+            }
         }
         let showing = self.showing.lock();
         drop(state);
-        self.states.apply(&record);
-        log_record(&record);
-        for observer in &self.observers {
-            observer.on_record(&record);
+        for EncodedRecord { record, .. } in records {
+            self.states.apply(record);
+            log_record(record);
+            for observer in &self.observers {
+                observer.on_record(record);
+            }
         }
         drop(showing);
-        Ok(record)
+        Ok(())
     }
 
     /// Shows a piece of a reply that is arriving. It is not kept.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
-use deputize_core::event::{Journal, JournalError};
-use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Event, Outcome, Record};
+use deputize_core::event::{EncodedRecord, Journal, JournalError};
+use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Event, Outcome};
 use serde_json::value::RawValue;
 
 use crate::launch::{register, run_agent};
@@ -158,7 +158,7 @@ impl Journal for NoJournal {
         json.map_err(|error| JournalError { path: PathBuf::new(), source: error.into() })
     }
 
-    fn append(&self, _: &Record, _: &RawValue) -> Result<(), JournalError> {
+    fn append(&self, _: &[EncodedRecord]) -> Result<(), JournalError> {
         let source = std::io::Error::other("a replay makes no records of its own");
         Err(JournalError { path: PathBuf::new(), source })
     }

@@ -409,26 +409,24 @@ impl ToolRunner {
 
     /// Records the end of a call, after what it did to files.
     async fn record_end(&self, end: ToolEnd) -> Result<(), JournalError> {
-        let spec = &self.cx.view.spec;
-        let bus = &self.cx.shared.bus;
-        for fact in &end.facts {
-            match fact.clone() {
-                ToolEffect::FileRead { path, version, .. } => {
-                    bus.record(spec, Event::FileRead { path, version })?;
-                }
-                ToolEffect::FileWritten { path, version, created } => {
-                    bus.record(spec, Event::FileWrite { path, version, created })?;
-                }
-                ToolEffect::Command { .. }
-                | ToolEffect::FileRemoved { .. }
-                | ToolEffect::TodoChanged { .. }
-                | ToolEffect::OutsideRead { .. }
-                | ToolEffect::NotBegun { .. }
-                | ToolEffect::ShellMoved { .. } => {}
+        let file_event = |fact: &ToolEffect| match fact.clone() {
+            ToolEffect::FileRead { path, version, .. } => Some(Event::FileRead { path, version }),
+            ToolEffect::FileWritten { path, version, created } => {
+                Some(Event::FileWrite { path, version, created })
             }
+            ToolEffect::Command { .. }
+            | ToolEffect::FileRemoved { .. }
+            | ToolEffect::TodoChanged { .. }
+            | ToolEffect::OutsideRead { .. }
+            | ToolEffect::NotBegun { .. }
+            | ToolEffect::ShellMoved { .. } => None,
+        };
+        let mut events: Vec<Event> = end.facts.iter().filter_map(file_event).collect();
+        events.push(Event::ToolEnd(Box::new(end)));
+        match self.cx.shared.bus.record_all(&self.cx.view.spec, events)? {
+            Some(last) => self.cx.sync(last).await,
+            None => Ok(()),
         }
-        let record = bus.record(spec, Event::ToolEnd(Box::new(end)))?;
-        self.cx.sync(record.seq).await
     }
 }
 

@@ -33,6 +33,13 @@ fn a_long_answer_keeps_both_ends_and_says_what_is_missing() {
 }
 
 #[test]
+fn no_entry_is_shorter_than_the_least() {
+    let outcome = Outcome { text: None, model: String::new(), ..plain(0) };
+    let share = ReportShare { bytes: 0, summary_bytes: 0 };
+    assert!(fit::least_bytes(&outcome, observed(), share) > fit::LEAST_ENTRY);
+}
+
+#[test]
 fn many_stale_files_are_counted_within_what_a_note_may_have() {
     let name = |n: u32| PathBuf::from(format!("/{n:03}{}", "x".repeat(5000)));
     let many: Vec<StaleFile> =
