@@ -242,3 +242,63 @@ impl Bus {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use deputize_core::clock::FixedClock;
+    use deputize_core::event::LogLevel;
+    use deputize_core::{BoxFuture, SessionId};
+
+    use super::*;
+    use crate::session::top_agent;
+
+    /// Keeps how many records each write had.
+    #[derive(Default)]
+    struct CountingJournal(Mutex<Vec<usize>>);
+
+    impl Journal for CountingJournal {
+        fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError> {
+            Ok(serde_json::value::to_raw_value(event).unwrap())
+        }
+
+        fn append(&self, records: &[EncodedRecord]) -> Result<(), JournalError> {
+            self.0.lock().push(records.len());
+            Ok(())
+        }
+
+        fn durable(&self, _: u64) -> BoxFuture<'_, Result<(), JournalError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[derive(Default)]
+    struct Numbers(Mutex<Vec<u64>>);
+
+    impl Observer for Numbers {
+        fn on_record(&self, record: &Record) {
+            self.0.lock().push(record.seq);
+        }
+    }
+
+    #[test]
+    fn records_that_follow_each_other_take_one_write_and_are_shown_in_order() {
+        let (journal, numbers) =
+            (Arc::new(CountingJournal::default()), Arc::new(Numbers::default()));
+        let bus = Bus::new(
+            Arc::new(FixedClock(1)),
+            Arc::clone(&journal) as Arc<dyn Journal>,
+            vec![Arc::clone(&numbers) as Arc<dyn Observer>],
+            Arc::default(),
+            JournalState::default(),
+        );
+        let spec = top_agent(&SessionId::literal("s1"), "m", "Do.", Path::new("/work"));
+        let log = || Event::Log { level: LogLevel::Info, message: String::new(), cause: None };
+        bus.record(&spec, log()).unwrap();
+        assert_eq!(bus.record_all(&spec, vec![log(), log()]).unwrap(), Some(2));
+        assert_eq!(bus.record_all(&spec, Vec::new()).unwrap(), None);
+        assert_eq!(*journal.0.lock(), [1, 2, 0]);
+        assert_eq!(*numbers.0.lock(), [0, 1, 2]);
+    }
+}
