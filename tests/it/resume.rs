@@ -199,8 +199,13 @@ async fn a_request_under_way_when_the_program_was_killed_is_spent_of_the_budget_
     let resume = lab.deputize(&["run", "--resume", &session, "--max-tokens-total", "5000"]);
     let ended = RunningProgram::start(resume).end().await.with_code(4);
     let input = estimate(&lab, "model.error").await["input_tokens"].as_u64().unwrap();
-    let spent = format!("{} of 5000 tokens of the budget are spent", 3_400 + input);
+    let spent = format!("{} of 5000 tokens of the session's budget are spent", 3_400 + input);
     assert!(ended.err.contains(&spent), "{spent}: {}", ended.err);
+    let hint = format!(
+        "hint: continue with a higher limit, such as `deputize run --resume {session} --max-cost USD` \
+         or `--max-tokens-total N`; both count what the session has spent\n"
+    );
+    assert!(ended.err.ends_with(&hint), "{}", ended.err);
 }
 
 #[tokio::test]
