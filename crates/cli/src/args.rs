@@ -291,8 +291,9 @@ pub(crate) enum Tools {
 // A toolset that agents are to have, or not.
 #[derive(Debug, Args)]
 pub(crate) struct Choice {
-    /// The toolset, as `toolsets list` names it
-    pub(crate) toolset: String,
+    /// The toolsets, as `toolsets list` names them
+    #[arg(value_name = "TOOLSET", required = true)]
+    pub(crate) toolsets: Vec<String>,
     #[command(flatten)]
     pub(crate) settings: Settings,
 }
