@@ -46,8 +46,8 @@ async fn without_a_message_a_whole_answer_is_printed_again_and_that_is_said() {
     lab.run(&server, &["first"]).end().await.with_code(0);
     let session = lab.session();
     let note = format!(
-        "note: nothing is asked: the session has its answer, which is printed again; `deputize run \
-         --resume {session} MESSAGE` goes on\n"
+        "note: nothing is asked: the session has its answer already; `deputize run --resume {session} \
+         MESSAGE` goes on\n"
     );
     for more in [&[][..], &["-q"]] {
         let args = [&["run", "--resume", session.as_str()], more].concat();

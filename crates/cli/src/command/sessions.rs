@@ -240,7 +240,7 @@ pub(crate) fn nothing_asked(stored: &StoredSession) -> Option<String> {
     is_whole.then(|| {
         let session = &stored.header.session;
         let resume = format!("{} --resume {session} MESSAGE", format_command("run"));
-        format!("nothing is asked: the session has its answer, which is printed again; `{resume}` goes on")
+        format!("nothing is asked: the session has its answer already; `{resume}` goes on")
     })
 }
 
