@@ -307,7 +307,9 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
     }
     match found.as_slice() {
         [one] if !text.is_empty() => Ok(*one),
-        [] => Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() }),
+        found if found.is_empty() || text.is_empty() => {
+            Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() })
+        }
         found => Err(MemoryFileError::Ambiguous {
             topic: topic.as_str(),
             text: text.to_owned(),

@@ -112,7 +112,7 @@ fn what_is_no_entry_is_refused_and_nothing_changes() {
     the entry has a secret in it (a private key): secrets are never kept
     2 entries of `work` have `Uses one` in them, not one: give more of the entry
     no entry of `work` has `two` in it: give a part of an entry that is there
-    2 entries of `work` have `` in them, not one: give more of the entry
+    no entry of `work` has `` in it: give a part of an entry that is there
     there is no memory `us`; there are `user` and `work`
     ");
     assert_eq!(fs::read(memory.path(MemoryTopic::Work)).unwrap(), before);
