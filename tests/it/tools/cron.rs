@@ -318,12 +318,15 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
     add(&lab, "a", &["-t", "file"]).await;
     for (args, fault) in [
         (
-            &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
+            &["add", "a", "x", "--schedule", "every 1h", "-t", "terminal"][..],
             "job `a` already exists\nhint: change it with `deputize cron edit a`, or choose",
         ),
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
         (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
-        (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
+        (
+            &["add", "b", "x", "--schedule", "every 1h", "-t", "moon"],
+            "`moon`; there are: browser, ",
+        ),
         (
             &["add", "b", "x", "--schedule", "every 1h", "-t", "read_file"],
             "there is no toolset `read_file`; that is a tool of the toolset `file`",
