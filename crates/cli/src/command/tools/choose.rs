@@ -21,6 +21,13 @@ use crate::stdio::tell;
 /// The key that names the toolsets of agents; an empty list is all of them.
 const KEY: &str = "toolsets";
 
+/// Why an optional toolset is disabled already.
+const OFF: &str = if cfg!(feature = "browser") {
+    "it is off until `browser.enabled` is set"
+} else {
+    "it has no tools in this version"
+};
+
 #[derive(Debug, thiserror::Error)]
 enum ChoiceError {
     #[error("there is no toolset `{}`", for_question(.0))]
@@ -64,12 +71,7 @@ fn choose(
     let is_there = there.contains(name) || composites.any(|it| it.as_str() == name);
     let is_named = is_there || !enable && listed.iter().any(|it| it == name);
     if !is_named && !enable && OPTIONAL_TOOLSETS.contains(&name) {
-        let why = if cfg!(feature = "browser") {
-            "it is off until `browser.enabled` is set"
-        } else {
-            "it has no tools in this version"
-        };
-        tell(&format!("disabled already: {name}: {why}"));
+        tell(&format!("disabled already: {name}: {OFF}"));
         return Ok(());
     }
     if !is_named {
@@ -108,13 +110,18 @@ fn choose(
         })
     })?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
+    note_of_removed(name, &removed);
+    note_of_change(name, enable, listed, &wanted, catalog);
+    note_if_overruled(&sources, &wanted)
+}
+
+/// Says which toolsets are gone with a composite one, and the way back.
+fn note_of_removed(name: &str, removed: &[String]) {
     if removed.iter().any(|removed| removed != name) {
         let enable = format_command("tools enable");
         let gone = removed.join(", ");
         tell(&format!("note: no longer there: {gone}; `{enable} {name}` gives them back"));
     }
-    note_of_change(name, enable, listed, &wanted, catalog);
-    note_if_overruled(&sources, &wanted)
 }
 
 /// Says what else the change means: that agents had all toolsets before, or that they still have
