@@ -368,7 +368,7 @@ async fn the_doctor_names_broken_jobs_and_memory_that_is_too_long() {
         let rows = rows.map(|row| format!("{} {}\n", row["health"], row["found"]));
         rows.collect::<String>().replace(&lab.path("home").display().to_string(), "HOME")
     };
-    insta::assert_snapshot!(told("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1""#);
+    insta::assert_snapshot!(told("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1; `deputize cron edit a` corrects it, and `deputize cron rm a` deletes it""#);
     insta::assert_snapshot!(told("memory files"), @r#""warn" "HOME/memory/user.md has 6022 bytes of entries, and prompts have the first 6000: shorten it with `deputize memory edit user`""#);
 }
 

@@ -76,13 +76,19 @@ pub(crate) fn cron(
     }
 }
 
-fn store_error(error: JobStoreError) -> CliError {
+pub(crate) fn store_error(error: JobStoreError) -> CliError {
     match error {
         JobStoreError::Io { .. } | JobStoreError::History(_) => CliError::failed(error),
         JobStoreError::Taken(name) => {
             let edit = format_command("cron edit");
             let hint = format!("change it with `{edit} {name}`, or choose another name");
             CliError::usage(TakenName(name)).hint(hint)
+        }
+        JobStoreError::Malformed { ref path, .. } => {
+            let (edit, rm) = (format_command("cron edit"), format_command("cron rm"));
+            let name = path.file_stem().unwrap_or_default().display().to_string();
+            let hint = format!("`{edit} {name}` corrects it, and `{rm} {name}` deletes it");
+            CliError::usage(error).hint(hint)
         }
         error => CliError::usage(error),
     }
@@ -243,7 +249,7 @@ impl<'a> JobTable<'a> {
     fn list(&self, as_json: bool) -> Result<(), CliError> {
         let listing = self.store.list().map_err(store_error)?;
         let warn =
-            |fault: JobStoreError| tell(&format!("warning: {}", CliError::failed(fault).chain()));
+            |fault: JobStoreError| tell(&format!("warning: {}", store_error(fault).in_one_line()));
         listing.faults.into_iter().for_each(warn);
         let rows: Vec<(Job, Option<JobHistory>)> = listing
             .jobs

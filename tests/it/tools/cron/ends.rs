@@ -130,7 +130,7 @@ async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() 
     let is_of_jobs = |check: &&Value| check["what"] == "jobs";
     let told: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
     let expected = [
-        ["broken.json` is not a valid job: ", ""],
+        ["broken.json` is not a valid job: ", "; `deputize cron edit broken` corrects it, and "],
         ["gone: cannot work in `", "/moon`: "],
         ["history/held.json` is not a valid history of runs, so its job is held: ", ""],
         ["quiet: there is no message target `team` in `messaging.targets`; ", "cron edit quiet`"],

@@ -4,10 +4,9 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_cron::{Job, JobStore, JobStoreError};
 
 use super::Check;
-use crate::command::cron::toolset_fault;
+use crate::command::cron::{store_error, toolset_fault};
 use crate::compose::job_store;
 use crate::config::LoadedConfig;
-use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 
@@ -58,5 +57,5 @@ fn check(
 }
 
 fn unreadable(error: JobStoreError) -> Check {
-    Check::less("jobs", CliError::failed(error).chain())
+    Check::less("jobs", store_error(error).in_one_line())
 }
