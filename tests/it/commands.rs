@@ -164,6 +164,9 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     let (code, err, now) = change(model, &["disable", "coding"]).await;
     let left = "[clarify, code_execution, cronjob, memory, messaging, session_search, web]";
     assert_eq!((code, now.clone()), (0, format!("{model}toolsets: {left}\n")), "{err}");
+    let back = "note: no longer there: delegation, file, skills, terminal, todo; `deputize tools enable \
+                coding` gives them back\n";
+    assert!(err.contains(back), "{err}");
     let (code, err, again) = change(&now, &["disable", "coding"]).await;
     assert_eq!((code, again), (0, now), "{err}");
     assert!(err.starts_with("disabled already: coding; "), "{err}");
@@ -194,6 +197,23 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     assert_eq!((code, now.as_str()), (0, model), "{err}");
     let (_, err, now) = change("toolsets: [web]\n", &["enable", "file_read"]).await;
     assert_eq!(now, "toolsets: [web, file_read]\n", "{err}");
+}
+
+#[tokio::test]
+async fn several_toolsets_are_disabled_at_once_and_one_that_is_off_is_so_already() {
+    let lab = Lab::new();
+    let file = lab.path("home/config.yaml");
+    write(&file, "toolsets: [file, web, memory]\n");
+    // What a killed process left of its change goes with the next one.
+    let left = lab.path("home/.config.yaml.new");
+    fs::write(&left, "toolsets: [").unwrap();
+    ended(&lab, &["tools", "disable", "web", "memory"]).await.with_code(0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "toolsets: [file]\n");
+    assert!(!left.exists());
+    let off = ended(&lab, &["tools", "disable", "browser"]).await.with_code(0);
+    let why = "it is off until `browser.enabled` is set";
+    assert_eq!(off.err, format!("disabled already: browser: {why}\n"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "toolsets: [file]\n");
 }
 
 #[tokio::test]
@@ -348,7 +368,7 @@ async fn the_doctor_names_broken_jobs_and_memory_that_is_too_long() {
         let rows = rows.map(|row| format!("{} {}\n", row["health"], row["found"]));
         rows.collect::<String>().replace(&lab.path("home").display().to_string(), "HOME")
     };
-    insta::assert_snapshot!(told("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1""#);
+    insta::assert_snapshot!(told("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1; `deputize cron edit a` corrects it, and `deputize cron rm a` deletes it""#);
     insta::assert_snapshot!(told("memory files"), @r#""warn" "HOME/memory/user.md has 6022 bytes of entries, and prompts have the first 6000: shorten it with `deputize memory edit user`""#);
 }
 

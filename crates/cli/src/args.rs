@@ -195,10 +195,10 @@ pub(crate) struct RunOptions {
     /// Limit on model requests; at it, one more without tools asks for a closing answer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: Option<u32>,
-    /// Limit on the cost, children included; the models need prices
+    /// Limit on the cost of the session: all its runs, and children; the models need prices
     #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) max_cost: Option<f64>,
-    /// Limit on tokens, sent and received, children included
+    /// Limit on the tokens of the session, sent and received: all its runs, and children
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens_total: Option<u64>,
     /// Who approves dangerous calls [default: ask at a terminal, otherwise deny]
@@ -291,8 +291,9 @@ pub(crate) enum Tools {
 // A toolset that agents are to have, or not.
 #[derive(Debug, Args)]
 pub(crate) struct Choice {
-    /// The toolset, as `toolsets list` names it
-    pub(crate) toolset: String,
+    /// The toolsets, as `toolsets list` names them
+    #[arg(value_name = "TOOLSET", required = true)]
+    pub(crate) toolsets: Vec<String>,
     #[command(flatten)]
     pub(crate) settings: Settings,
 }

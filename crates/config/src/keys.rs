@@ -47,7 +47,7 @@ pub struct Config {
     /// For servers and workers: seconds without activity after which a turn ends as a timeout.
     /// Never if 0.
     pub inactivity_timeout_seconds: u32,
-    /// What one run may spend.
+    /// What a session may spend in all its runs.
     pub budget: Budget,
     /// What happens when a tool needs a permission.
     pub approvals: Approvals,

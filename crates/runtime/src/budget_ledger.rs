@@ -390,7 +390,7 @@ impl AgentBudget {
     pub(crate) fn explain(&self, ask: &ReserveRequest) -> BudgetShortage {
         let state = self.ledger.lock();
         let own = state.reservation(Some(&self.agent), false);
-        let mut accounts = vec![("the budget", &state.session)];
+        let mut accounts = vec![("the session's budget", &state.session)];
         if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
             accounts.push(("the children's budget", &state.children));
         }

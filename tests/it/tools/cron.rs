@@ -200,7 +200,7 @@ async fn a_job_has_no_more_tools_than_its_maker_and_nobody_approves_its_calls() 
     let daemon = daemon(&lab, &server, &["-t", "file"]);
     daemon.says("bound failed: ").await;
     let ended = stop(daemon).await;
-    assert!(ended.err.contains("toolset `terminal` is not among `toolsets`"), "{}", ended.err);
+    assert!(ended.err.contains("toolset `terminal` is not among those"), "{}", ended.err);
     assert_eq!(server.requests().len(), 0);
 }
 
@@ -286,6 +286,14 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
     assert!(field.err.contains("did you mean `prompt`?"), "{}", field.err);
     let broken = edit("sed -i 's/every 9d/every moon/'").await.with_code(2);
     assert!(broken.err.contains("not a valid job: ") && broken.err.contains("your text is in"));
+    let gone = edit("rm").await.with_code(1);
+    assert_eq!(gone.err, "error: the editor `rm` left no file; nothing is changed\n");
+    let file = lab.path("home/cron/jobs/a.json");
+    let good = fs::read_to_string(&file).unwrap();
+    fs::write(&file, good.replace("\"prompt\"", "\"promt\"")).unwrap();
+    let left = edit("true").await.with_code(2);
+    assert!(left.err.starts_with("nothing changed\nerror: not a valid job: unknown field `promt`"));
+    fs::write(&file, good).unwrap();
     let renamed = edit("sed -i 's/\"a\"/\"b\"/'").await.with_code(2);
     assert!(renamed.err.contains("a job keeps its name"), "{}", renamed.err);
     let meanwhile = format!("{} cron pause a; sed -i 's/goodbye/no/'", crate::program::PROGRAM);
@@ -310,12 +318,15 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
     add(&lab, "a", &["-t", "file"]).await;
     for (args, fault) in [
         (
-            &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
+            &["add", "a", "x", "--schedule", "every 1h", "-t", "terminal"][..],
             "job `a` already exists\nhint: change it with `deputize cron edit a`, or choose",
         ),
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
         (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
-        (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
+        (
+            &["add", "b", "x", "--schedule", "every 1h", "-t", "moon"],
+            "`moon`; there are: browser, ",
+        ),
         (
             &["add", "b", "x", "--schedule", "every 1h", "-t", "read_file"],
             "there is no toolset `read_file`; that is a tool of the toolset `file`",
@@ -343,6 +354,8 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
     ] {
         let refused = deputize(&lab, &[&["cron"][..], args].concat()).await.with_code(2);
         assert!(refused.err.contains(fault), "{args:?}: {}", refused.err);
+        // No note on a job that is not added.
+        assert!(refused.err.starts_with("error: "), "{args:?}: {}", refused.err);
     }
 }
 

@@ -237,6 +237,8 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     assert_eq!(shown.out, "# About the person\n- Likes tea.\n- Likes short answers.\n");
     let same = edit("user", "true".into()).await.with_code(0);
     assert_eq!(same.err, "nothing changed\n");
+    let gone = edit("user", "rm".into()).await.with_code(1);
+    assert_eq!(gone.err, "error: the editor `rm` left no file; nothing is changed\n");
     // A line that can be no entry is named, and the text is kept.
     let long = lab.path("long.md");
     fs::write(&long, format!("- A\n{}\n", "x".repeat(401))).unwrap();

@@ -128,6 +128,13 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     let unreadable = edit("broken").await.with_code(1);
     assert!(unreadable.err.contains("broken/SKILL.md` cannot be read"), "{}", unreadable.err);
     assert!(unreadable.err.contains("it must be text in UTF-8"), "{}", unreadable.err);
+    let listed = deputize(&lab, &["skills", "list"]).await.with_code(0);
+    assert!(listed.out.contains("broken      faulty   line 1 is not UTF-8 text"), "{}", listed.out);
+    let faulty = deputize(&lab, &["skills", "show", "broken"]).await.with_code(2);
+    assert!(faulty.err.contains("broken/SKILL.md: line 1 is not UTF-8 text\n"), "{}", faulty.err);
+    let hint =
+        "hint: `deputize skills edit broken` corrects it, and `deputize skills rm broken` deletes";
+    assert!(faulty.err.contains(hint), "{}", faulty.err);
     put(&lab, "home/skills/broken/SKILL.md", "# Nothing\n");
     // A name that cannot be one is refused before the editor.
     let mut command = lab.deputize(&["skills", "edit", "My Notes"]);
@@ -146,8 +153,10 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     assert!(!lab.path("home/skills/other").exists());
     deputize(&lab, &["skills", "rm", "notes"]).await.with_code(0);
     let bundled = deputize(&lab, &["skills", "rm", "split-work"]).await.with_code(2);
-    assert!(bundled.err.contains("`split-work` is a bundled skill"), "{}", bundled.err);
-    let hint = "hint: `deputize skills edit split-work` makes one of yours that takes its place";
+    let comes = "error: `split-work` comes with the program and cannot be deleted\n";
+    assert!(bundled.err.contains(comes), "{}", bundled.err);
+    let hint = "hint: `deputize skills edit split-work` makes one of yours that agents read instead; \
+                `deputize tools disable skills` takes all skills from them";
     assert!(bundled.err.contains(hint), "{}", bundled.err);
     assert!(!lab.path("home/skills/notes").exists());
 }

@@ -14,7 +14,7 @@ use crate::args::{CronAdd, CronCommand, Settings};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
 use crate::compose::{LinkedTools, job_store};
-use crate::config::nearest;
+use crate::config::{LoadedConfig, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -25,9 +25,11 @@ mod daemon;
 mod job_check;
 mod job_output;
 mod job_session;
+mod job_toolsets;
 
 pub(crate) use daemon::run;
 use job_check::{InvalidJob, check_job};
+pub(crate) use job_toolsets::toolset_fault;
 
 /// Characters of a prompt in a list.
 const PROMPT_CHARS: usize = 120;
@@ -53,9 +55,11 @@ pub(crate) fn cron(
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
         CronCommand::Run(_) => Ok(()),
-        CronCommand::List { view } => JobTable::new(&store, around).list(view.json),
+        CronCommand::List { view } => {
+            JobTable::new(&store, around).of(&view.settings).list(view.json)
+        }
         CronCommand::Show { name: job, view } => {
-            JobTable::new(&store, around).show(&name(job)?, view.json)
+            JobTable::new(&store, around).of(&view.settings).show(&name(job)?, view.json)
         }
         CronCommand::Add(args) => add(links, around, &store, args),
         CronCommand::Edit { name: job, settings } => {
@@ -72,13 +76,19 @@ pub(crate) fn cron(
     }
 }
 
-fn store_error(error: JobStoreError) -> CliError {
+pub(crate) fn store_error(error: JobStoreError) -> CliError {
     match error {
         JobStoreError::Io { .. } | JobStoreError::History(_) => CliError::failed(error),
         JobStoreError::Taken(name) => {
             let edit = format_command("cron edit");
             let hint = format!("change it with `{edit} {name}`, or choose another name");
             CliError::usage(TakenName(name)).hint(hint)
+        }
+        JobStoreError::Malformed { ref path, .. } => {
+            let (edit, rm) = (format_command("cron edit"), format_command("cron rm"));
+            let name = path.file_stem().unwrap_or_default().display().to_string();
+            let hint = format!("`{edit} {name}` corrects it, and `{rm} {name}` deletes it");
+            CliError::usage(error).hint(hint)
         }
         error => CliError::usage(error),
     }
@@ -148,6 +158,8 @@ fn add(
         changed_ms: now,
         sources: Vec::new(),
     };
+    // Before the notes on a job that would not be added.
+    store.check_new(&job.name).map_err(store_error)?;
     check_job(links, around, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
     let table = JobTable::new(store, around);
@@ -185,8 +197,10 @@ fn edit(
         let job = Job { changed_ms: now, ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
-    if written.is_some() {
-        tell(&format!("written: {name}"));
+    match (written, Job::parse(before.as_bytes())) {
+        (Some(()), _) => tell(&format!("written: {name}")),
+        (None, Err(why)) => return Err(invalid(why)),
+        (None, Ok(_)) => {}
     }
     Ok(())
 }
@@ -210,17 +224,32 @@ struct JobTable<'a> {
     store: &'a JobStore,
     zone: TimeZone,
     now: Timestamp,
+    around: &'a ProcessEnv,
+    /// Without it, it is not known which toolsets there are.
+    loaded: Option<LoadedConfig>,
 }
 
 impl<'a> JobTable<'a> {
-    fn new(store: &'a JobStore, around: &ProcessEnv) -> Self {
-        Self { store, zone: zone(around), now: timestamp(SystemClock.now_ms()) }
+    fn new(store: &'a JobStore, around: &'a ProcessEnv) -> Self {
+        let now = timestamp(SystemClock.now_ms());
+        Self { store, zone: zone(around), now, around, loaded: None }
+    }
+
+    /// Returns the same with the configuration, unless it has mistakes: other commands tell them.
+    fn of(self, settings: &Settings) -> Self {
+        let sources = self.around.sources(settings, Vec::new());
+        Self { loaded: sources.ok().and_then(|sources| load(&sources).ok()), ..self }
+    }
+
+    /// Returns why a job does not get its toolsets.
+    fn fault(&self, job: &Job) -> Option<String> {
+        self.loaded.as_ref().and_then(|loaded| toolset_fault(loaded, self.around, job))
     }
 
     fn list(&self, as_json: bool) -> Result<(), CliError> {
         let listing = self.store.list().map_err(store_error)?;
         let warn =
-            |fault: JobStoreError| tell(&format!("warning: {}", CliError::failed(fault).chain()));
+            |fault: JobStoreError| tell(&format!("warning: {}", store_error(fault).in_one_line()));
         listing.faults.into_iter().for_each(warn);
         let rows: Vec<(Job, Option<JobHistory>)> = listing
             .jobs
@@ -233,6 +262,10 @@ impl<'a> JobTable<'a> {
         if as_json {
             let rows: Value = rows.iter().map(|(job, it)| self.json(job, it.as_ref())).collect();
             return print(&format!("{rows:#}\n"));
+        }
+        for (job, _) in &rows {
+            let fault = self.fault(job);
+            fault.iter().for_each(|fault| tell(&format!("warning: {}: {fault}", job.name)));
         }
         let row = |(job, history): &(Job, Option<JobHistory>)| {
             let last = match history.as_ref().map(|history| history.last.as_ref()) {
@@ -274,6 +307,7 @@ impl<'a> JobTable<'a> {
             let tools: Vec<&str> = tools.iter().map(|tool| tool.as_str()).collect();
             lines.push(format!("tools      {}", tools.join(", ")));
         }
+        lines.extend(self.fault(&job).map(|fault| format!("           {fault}")));
         lines.push(format!("directory  {}", job.cwd.display()));
         lines.extend(history.requested.then(|| "waiting    a run that was triggered".to_owned()));
         lines.extend(job.output.as_ref().map(|target| format!("output     {target}")));
@@ -298,7 +332,7 @@ impl<'a> JobTable<'a> {
         let next = history.and_then(|it| next_time(job, it, self.now, &self.zone));
         json!({
             "job": job, "next": next.map(|next| next.to_string()),
-            "runs": history.map(|it| it.runs), "last": history.and_then(|it| it.last.as_ref()),
+            "fault": self.fault(job), "runs": history.map(|it| it.runs), "last": history.and_then(|it| it.last.as_ref()),
         })
     }
 

@@ -102,7 +102,7 @@ pub(crate) fn doctor(
             checks.push(Check::new("configuration", Ok(file)));
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
-            checks.extend(jobs::checks(around, Some(&loaded.config)));
+            checks.extend(jobs::checks(around, Some(&loaded)));
             let here = AssemblyInput::here(links, &loaded.config, around, &sources);
             let overrides = overrides(&args.model);
             let composition = AssembledProgram::new(&AssemblyInput { overrides, ..here });

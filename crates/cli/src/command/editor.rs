@@ -15,6 +15,8 @@ enum EditError {
     NoEditor,
     #[error("the editor `{0}` failed; nothing is changed")]
     Failed(String),
+    #[error("the editor `{0}` left no file; nothing is changed")]
+    NoFile(String),
     #[error("a file for the editor cannot be used")]
     File(#[source] std::io::Error),
 }
@@ -34,6 +36,10 @@ pub(super) fn edit_text<T>(
     let file = folder.path().join(name);
     fs::write(&file, text).map_err(failed)?;
     let done = run_editor(around, &file).and_then(|()| {
+        if !file.exists() {
+            let editor = editor(around).unwrap_or_default().to_owned();
+            return Err(CliError::failed(EditError::NoFile(editor)));
+        }
         let edited = fs::read_to_string(&file).map_err(failed)?;
         if edited == text {
             tell("nothing changed");
@@ -43,7 +49,7 @@ pub(super) fn edit_text<T>(
     });
     done.map_err(|error| {
         // Also a text that cannot be read, and one whose editor failed, is the person's.
-        if fs::read(&file).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        if !file.exists() || fs::read(&file).is_ok_and(|bytes| bytes == text.as_bytes()) {
             return error;
         }
         let kept = folder.keep().join(name);
@@ -51,10 +57,13 @@ pub(super) fn edit_text<T>(
     })
 }
 
+fn editor(around: &ProcessEnv) -> Option<&str> {
+    around.var("VISUAL").or_else(|| around.var("EDITOR"))
+}
+
 /// Runs the person's editor on a file, as the shell would.
 fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), CliError> {
-    let editor = around.var("VISUAL").or_else(|| around.var("EDITOR"));
-    let editor = editor.ok_or(EditError::NoEditor).map_err(CliError::usage)?;
+    let editor = editor(around).ok_or(EditError::NoEditor).map_err(CliError::usage)?;
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file);
     match command.status() {

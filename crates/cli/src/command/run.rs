@@ -17,7 +17,7 @@ use self::run_harness::{RunHarness, RunPlan, SessionPlace};
 use self::run_report::RunReport;
 use self::run_start::RunStart;
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::command::sessions::resume_words;
+use crate::command::sessions::{nothing_asked, resume_words};
 use crate::compose::{AssembledProgram, LinkedTools, ResolvedModels, external};
 use crate::config::{Config, FlagValue, ModelOverrides};
 use crate::exit::CliError;
@@ -71,6 +71,8 @@ pub(crate) fn run(
         piped.map(|bytes| attached(bytes, &composition.config, &spill, &models, options));
     start.listing.notes.iter().for_each(|note| tell(&format!("note: {note}")));
     announce(job, &composition, mode, &models.warnings, stored.as_ref());
+    let answered = stored.as_ref().filter(|_| task.is_none()).and_then(nothing_asked);
+    answered.iter().for_each(|note| tell(&format!("note: {note}")));
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
     let model = models.name.clone();
@@ -254,7 +256,7 @@ fn notices(composition: &AssembledProgram, mode: ApproverMode) {
 }
 
 /// Returns the warning that an agent cannot use a single tool, with the reasons.
-fn no_tools_warning(composition: &AssembledProgram) -> Option<String> {
+pub(crate) fn no_tools_warning(composition: &AssembledProgram) -> Option<String> {
     let tools = &composition.assembly.tools;
     let settings = composition.tool_settings();
     let mut reasons = Vec::new();

@@ -19,6 +19,7 @@ use crate::command::{Table, print_list};
 use crate::compose::{LinkedTools, environment_secrets, linked_catalog};
 use crate::control::lock_holders::{SessionHolder, holder, running};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::output::child_frames::children_unframed;
 use crate::output::events::{Projection, time};
 use crate::process_env::ProcessEnv;
@@ -231,6 +232,16 @@ pub(crate) fn resume_words(stored: &StoredSession) -> String {
     let goal = stored.root_spec().map(|spec| spec.goal).unwrap_or_default();
     let goal = for_terminal_line(deputize_acp::serve::words_of(&goal), GOAL_CHARS);
     format!("resuming session {} ({status}): {goal}", stored.header.session)
+}
+
+/// Returns the note that a resume without a message asks nothing, where that is so.
+pub(crate) fn nothing_asked(stored: &StoredSession) -> Option<String> {
+    let is_whole = last_end(stored) == Some(Status::Completed.as_str());
+    is_whole.then(|| {
+        let session = &stored.header.session;
+        let resume = format!("{} --resume {session} MESSAGE", format_command("run"));
+        format!("nothing is asked: the session has its answer already; `{resume}` goes on")
+    })
 }
 
 /// A session as a row of the list.

@@ -31,7 +31,7 @@ pub(crate) fn skills(
         Skills::List { view } => list(&library(links, around, &view.settings)?, view.json),
         Skills::Show { name, file, settings } => {
             let read = library(links, around, settings)?.read(name, file.as_deref());
-            let read = read.map_err(CliError::usage)?;
+            let read = read.map_err(skill_error)?;
             let mark = read.skill.mark().map(|mark| format!("\n[{mark}]\n")).unwrap_or_default();
             print(&for_terminal(&format!("{}{mark}", read.text)))
         }
@@ -41,7 +41,8 @@ pub(crate) fn skills(
             edit(&library(links, around, settings)?, around, name, &secrets)
         }
         Skills::Rm { name, settings } => {
-            let folder = library(links, around, settings)?.remove(name).map_err(skill_error)?;
+            let removed = library(links, around, settings)?.remove(name);
+            let folder = removed.map_err(removal_error)?;
             print(&format!("deleted: {}\n", for_terminal(&folder.display().to_string())))
         }
     }
@@ -58,7 +59,7 @@ fn library(
 }
 
 fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
-    let SkillListing { skills, faults, .. } = library.list();
+    let SkillListing { skills, faults, faulty } = library.list();
     faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
     if as_json {
         let skills: Vec<Value> = skills.iter().map(row_json).collect();
@@ -71,7 +72,11 @@ fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
         }
         [skill.name.clone(), skill.origin.as_str().to_owned(), description]
     };
-    let rows = skills.iter().map(row).collect();
+    let mut rows: Vec<[String; 3]> = skills.iter().map(row).collect();
+    for (name, fault) in faulty {
+        rows.push([name, "faulty".to_owned(), for_terminal_line(&fault.reason, LINE_CHARS)]);
+    }
+    rows.sort();
     print_list(
         ["SKILL", "FROM", "WHAT IT IS FOR"],
         rows,
@@ -168,7 +173,29 @@ fn template(name: &str) -> String {
     )
 }
 
+/// A skill is part of the program.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` comes with the program and cannot be deleted")]
+struct BundledSkill(String);
+
+/// Returns why a skill was not deleted.
+fn removal_error(error: SkillError) -> CliError {
+    let SkillError::NotYours { name, origin: DocumentOrigin::Bundled } = error else {
+        return skill_error(error);
+    };
+    let (edit, disable) = (format_command("skills edit"), format_command("tools disable"));
+    CliError::usage(BundledSkill(name.clone())).hint(format!(
+        "`{edit} {name}` makes one of yours that agents read instead; `{disable} skills` takes all \
+         skills from them"
+    ))
+}
+
 fn skill_error(error: SkillError) -> CliError {
+    if let SkillError::Faulty { name, origin: DocumentOrigin::User, .. } = &error {
+        let (edit, rm) = (format_command("skills edit"), format_command("skills rm"));
+        let hint = format!("`{edit} {name}` corrects it, and `{rm} {name}` deletes it");
+        return CliError::usage(error).hint(hint);
+    }
     let is_other = matches!(error, SkillError::NotYours { .. } | SkillError::Unknown { .. });
     let edit = match &error {
         SkillError::NotYours { name, origin: DocumentOrigin::Bundled } => {

@@ -49,8 +49,8 @@ pub(crate) fn tools(
             let program = ListedProgram::new(links, compose(links, around, &view.settings)?);
             program.show(name, view.json)
         }
-        Tools::Enable(choice) => choose::choose(links, around, choice, true),
-        Tools::Disable(choice) => choose::choose(links, around, choice, false),
+        Tools::Enable(choice) => choose::choose_all(links, around, choice, true),
+        Tools::Disable(choice) => choose::choose_all(links, around, choice, false),
     }
 }
 

@@ -19,7 +19,8 @@ use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
-    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS, nearest,
+    BROWSER_TOOLSET, Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
+    nearest,
 };
 use crate::process_env::ProcessEnv;
 
@@ -137,7 +138,13 @@ pub(super) fn toolsets(
             }
             // Those of servers may lack their tools because this one was named instead of them.
             let known = known.iter().map(ToString::to_string).chain(mcp::toolsets(config));
-            let known = known.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+            let off = cfg!(feature = "browser").then(|| BROWSER_TOOLSET.to_owned());
+            let known = known
+                .chain(off)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", ");
             return Err(ComposeError::Toolset { name, hint: format!("there are: {known}") });
         }
     }

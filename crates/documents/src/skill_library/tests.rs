@@ -241,3 +241,14 @@ fn folders_of_project_skills_are_written_after_a_yes_alone() {
         assert_eq!(instruction_file(&file), Some(folder));
     }
 }
+
+#[test]
+fn a_skill_that_is_no_text_is_faulty_and_keeps_its_name() {
+    let places = Places::new();
+    places.put("user/split/SKILL.md", "");
+    let file = places.path("user/split/SKILL.md");
+    fs::write(file, [skill("split").as_bytes(), b"Caf\xe9\n"].concat()).unwrap();
+    assert_eq!(places.shown(), "user/split/SKILL.md: line 7 is not UTF-8 text");
+    let told = places.library().read("split", None).unwrap_err().to_string();
+    assert!(told.ends_with("/user/split/SKILL.md: line 7 is not UTF-8 text"), "{told}");
+}

@@ -67,7 +67,10 @@ async fn a_budget_for_nothing_sends_nothing() {
     let error = outcome.error.unwrap();
     assert!(error.starts_with("nothing was asked of the model"), "{error}");
     assert!(error.contains("the next request may take "), "{error}");
-    assert!(error.ends_with("0 of 10 tokens of the budget are spent, so 10 are left"), "{error}");
+    assert!(
+        error.ends_with("0 of 10 tokens of the session's budget are spent, so 10 are left"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,11 +218,14 @@ async fn told_short(budget: Budget) -> String {
 async fn a_limit_is_explained_in_what_it_limits() {
     let usd = told_short(Budget { usd: Some(0.0005), tokens: None }).await;
     assert!(usd.starts_with("the next request may cost $0.00"), "{usd}");
-    assert!(usd.contains("must stay for a closing one: $0.0000 of $0.0005 of the budget"), "{usd}");
+    assert!(
+        usd.contains("must stay for a closing one: $0.0000 of $0.0005 of the session's budget"),
+        "{usd}"
+    );
     assert!(!usd.contains("tokens"), "{usd}");
     let tokens = told_short(Budget { usd: None, tokens: Some(10) }).await;
     assert!(tokens.starts_with("the next request may take "), "{tokens}");
-    let left = "0 of 10 tokens of the budget are spent, so 10 are left";
+    let left = "0 of 10 tokens of the session's budget are spent, so 10 are left";
     assert!(tokens.contains(left), "{tokens}");
     assert!(!tokens.contains('$'), "{tokens}");
     // Only one of two is short.
@@ -412,7 +418,7 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     let records = world.records.lock();
     let told = records.iter().any(|record| match &record.event {
         Event::Log { message, .. } => {
-            message.contains(&format!("{spent} of 4000 tokens of the budget are spent"))
+            message.contains(&format!("{spent} of 4000 tokens of the session's budget are spent"))
         }
         _ => false,
     });

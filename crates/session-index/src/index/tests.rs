@@ -252,6 +252,17 @@ fn without_sessions_nothing_is_made() {
 }
 
 #[test]
+fn sessions_that_cannot_be_read_are_not_blamed_on_the_index() {
+    let folder = SessionFolder::new();
+    fs::write(folder.dir.path(), "a file stands there").unwrap();
+    let query = SearchQuery::parse("flaky").unwrap();
+    let error =
+        folder.index().search(&query, None, SearchLimits::default(), &Cancel::new()).unwrap_err();
+    let told = deputize_core::describe_error(&error);
+    assert!(told.starts_with("cannot read the sessions: cannot use folder `"), "{told}");
+}
+
+#[test]
 fn an_index_that_cannot_be_written_is_an_error_that_names_it() {
     let folder = two();
     fs::write(folder.index().folder(), "a file stands there").unwrap();

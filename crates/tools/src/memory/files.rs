@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -258,11 +259,7 @@ impl MemoryFiles {
         if self.dry_run {
             return Ok(());
         }
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(&path).map_err(|error| failed(error.error))?;
-        Ok(())
+        write_whole(&real_path(&path), &text).map_err(failed)
     }
 
     /// Waits for the lock of the folder, which is held until the file is dropped.
@@ -310,13 +307,35 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
     }
     match found.as_slice() {
         [one] if !text.is_empty() => Ok(*one),
-        [] => Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() }),
+        found if found.is_empty() || text.is_empty() => {
+            Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() })
+        }
         found => Err(MemoryFileError::Ambiguous {
             topic: topic.as_str(),
             text: text.to_owned(),
             count: found.len(),
         }),
     }
+}
+
+/// Returns what a link leads to, which may not be there yet: a person's link stays one.
+fn real_path(path: &Path) -> PathBuf {
+    let linked = || path.parent().unwrap_or(path).join(fs::read_link(path).unwrap_or_default());
+    path.canonicalize()
+        .unwrap_or_else(|_| if path.is_symlink() { linked() } else { path.to_owned() })
+}
+
+/// Writes a file whole or not at all. Only who holds the lock writes, so one name will do for what is
+/// not whole yet, and what a killed process left under it goes.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.new"));
+    let _there_may_be_none = fs::remove_file(&new);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        let _best_effort = fs::remove_file(&new);
+    })
 }
 
 fn read(topic: MemoryTopic, path: &Path) -> io::Result<Vec<String>> {

@@ -130,7 +130,7 @@ async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() 
     let is_of_jobs = |check: &&Value| check["what"] == "jobs";
     let told: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
     let expected = [
-        ["broken.json` is not a valid job: ", ""],
+        ["broken.json` is not a valid job: ", "; `deputize cron edit broken` corrects it, and "],
         ["gone: cannot work in `", "/moon`: "],
         ["history/held.json` is not a valid history of runs, so its job is held: ", ""],
         ["quiet: there is no message target `team` in `messaging.targets`; ", "cron edit quiet`"],
@@ -145,4 +145,61 @@ async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() 
     fs::write(lab.path("home/config.yaml"), "modle: x\n").unwrap();
     let doctor = deputize(&lab, &["doctor", "--json"]).await.with_code(1);
     assert_eq!(doctor.out.matches("\"what\": \"jobs\"").count(), 3, "{}", doctor.out);
+}
+
+#[tokio::test]
+async fn a_toolset_that_a_job_lost_is_told_before_it_runs() {
+    let lab = Lab::new();
+    add(&lab, "fine", &["-t", "file_read"]).await;
+    add(&lab, "net", &["-t", "file_read,web"]).await;
+    let mut gone = job(&lab, "fine");
+    gone["name"] = json!("gone");
+    gone["toolsets"] = json!(["browser", "moon", "mcp-notes"]);
+    fs::write(lab.path("home/cron/jobs/gone.json"), gone.to_string()).unwrap();
+    let change = |job: &str| format!("; `deputize cron edit {job}` changes the job");
+    let lost = "gone: toolset `browser` is off: set `browser.enabled`; there is no toolset `moon` any \
+                more; no server of `mcp_servers` gives the toolset `mcp-notes`";
+    let lost = format!("{lost}{}", change("gone"));
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    assert_eq!(listed.err.matches("warning: ").count(), 1, "{}", listed.err);
+    assert!(listed.err.contains(&format!("warning: {lost}\n")), "{}", listed.err);
+
+    fs::write(lab.path("home/config.yaml"), "toolsets: [file_read]\n").unwrap();
+    let beyond = "toolset `web` is not among `toolsets` of the configuration: `deputize tools enable \
+                  web` puts it there";
+    let beyond = format!("{beyond}{}", change("net"));
+    let shown = deputize(&lab, &["cron", "show", "net"]).await.with_code(0);
+    assert!(shown.out.contains(&format!("file_read, web\n           {beyond}\n")), "{}", shown.out);
+    let shown = deputize(&lab, &["cron", "list", "--json"]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&shown.out).unwrap();
+    let fault = |row: &Value| row["fault"].as_str().map(ToOwned::to_owned);
+    assert_eq!([fault(&rows[0]), fault(&rows[2])], [None, Some(beyond.clone())]);
+    let doctor = deputize(&lab, &["doctor", "-m", "offline", "--json"]).await;
+    assert!(doctor.out.contains(&format!("\"net: {beyond}\"")), "{}", doctor.out);
+    assert!(!doctor.out.contains("\"fine: "), "{}", doctor.out);
+}
+
+#[tokio::test]
+async fn what_the_options_of_the_program_take_from_jobs_is_told_when_it_starts() {
+    let lab = Lab::new();
+    add(&lab, "net", &["-t", "file_read,web"]).await;
+    let profile = "---\nname: bare\ndescription: Nothing.\ntoolsets: []\n---\nDo nothing.\n";
+    fs::create_dir_all(lab.path("home/agents")).unwrap();
+    fs::write(lab.path("home/agents/bare.md"), profile).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    deputize(&lab, &["cron", "trigger", "net"]).await.with_code(0);
+    let narrow = daemon(&lab, &server, &["-t", "file_read"]);
+    let beyond = "toolset `web` is not among those of `--toolsets`";
+    let remedy = "start this program with it, or without `--toolsets`";
+    narrow.says(&format!("net failed: {beyond}; {remedy}")).await;
+    let told = stop(narrow).await.err;
+    assert!(told.starts_with(&format!("warning: net: {beyond}: {remedy}; `deputize")), "{told}");
+
+    deputize(&lab, &["cron", "trigger", "net"]).await.with_code(0);
+    let bare = daemon(&lab, &server, &["--profile", "bare"]);
+    bare.says("net completed").await;
+    let told = stop(bare).await.err;
+    let warning = "the agent has no tool (its profile `bare` leaves it none)";
+    assert!(told.starts_with(&format!("warning: {warning}")), "{told}");
+    assert!(told.contains(&format!("warning: net: {warning}")), "{told}");
 }

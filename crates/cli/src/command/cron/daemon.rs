@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{BoxFuture, Cancel, Clock as _};
-use deputize_cron::{Job, JobEvent, JobOutcome, RunCause, RunJob, Scheduler, timestamp};
+use deputize_cron::{Job, JobEvent, JobOutcome, JobStore, RunCause, RunJob, Scheduler, timestamp};
 use deputize_runtime::SystemClock;
 use jiff::tz::TimeZone;
 use tokio::task::spawn_blocking;
 
 use super::job_session::JobSession;
-use super::store_error;
+use super::{store_error, toolset_fault};
 use crate::args::CronRun;
-use crate::command::run::overrides;
+use crate::command::run::{no_tools_warning, overrides};
 use crate::command::serve::SharedAssembly;
 use crate::compose::{LinkedTools, job_store};
+use crate::config::LoadedConfig;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, start_threads};
@@ -44,6 +45,9 @@ pub(crate) fn run(
     let composition = shared.compose(&sources, &loaded.config)?;
     composition.models(&overrides(&args.options().model), &shared.around)?;
     let limits = &loaded.config.cron;
+    let no_tools = no_tools_warning(&composition);
+    no_tools.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    warn_of_toolsets(&store, &loaded, &shared.around);
     let runner = SessionRunner { shared: Arc::new(shared), zone: zone.clone() };
     let watch = |event: JobEvent<'_>| tell(&line(&event, &zone));
     let scheduler = Scheduler {
@@ -68,6 +72,16 @@ pub(crate) fn run(
     });
     runtime.shutdown_timeout(STUCK);
     code
+}
+
+/// Tells now which jobs lack a toolset, and not when they run.
+fn warn_of_toolsets(store: &JobStore, loaded: &LoadedConfig, around: &ProcessEnv) {
+    // What cannot be read is told as jobs are run.
+    for job in store.list().map(|listing| listing.jobs).unwrap_or_default() {
+        if let Some(fault) = toolset_fault(loaded, around, &job) {
+            tell(&format!("warning: {}: {fault}", job.name));
+        }
+    }
 }
 
 /// Runs each job in a session of its own.

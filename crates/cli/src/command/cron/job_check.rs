@@ -6,7 +6,7 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_cron::Job;
 use deputize_tools::secret_in;
 
-use super::job_session::narrow;
+use super::job_toolsets::narrow;
 use crate::args::Settings;
 use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, all_secrets, load_config};
 use crate::config::{BROWSER_TOOLSET, Config, CronApprovals};
@@ -54,7 +54,7 @@ pub(super) fn check_job(
     // A toolset that is not there is an error of the assembly.
     let config = Config { toolsets: job.toolsets.clone(), ..loaded.config.clone() };
     let program = AssembledProgram::new(&AssemblyInput::here(links, &config, around, &sources))?;
-    narrow(&mut loaded.config, job)?;
+    narrow(&mut loaded, job)?;
     check_tools(&program, job)
 }
 

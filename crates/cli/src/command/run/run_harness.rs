@@ -304,6 +304,10 @@ impl RunHarness {
                 "hint: continue with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
                  begin a new session"
             ),
+            ExitReason::Budget => format!(
+                "hint: continue with a higher limit, such as `{resume} --max-cost USD` or \
+                 `--max-tokens-total N`; both count what the session has spent"
+            ),
             // The hook would say the same of the same message.
             _ if blocked => format!("hint: continue with another message: `{resume} MESSAGE`"),
             _ => format!("hint: continue with `{resume}`"),

@@ -133,7 +133,7 @@ impl<'s> RunReport<'s> {
 
 /// Explains why an answer is missing or partial; `None` if it is complete.
 fn remark(outcome: &Outcome, limit: u32, most: Option<u32>) -> Option<String> {
-    use ExitReason::{MaxIterations, MaxOutputTokens};
+    use ExitReason::{Budget, MaxIterations, MaxOutputTokens};
     let more = match outcome.profile.as_deref().filter(|_| most == Some(limit)) {
         None => "--max-iterations allows more".to_owned(),
         Some(profile) => format!(
@@ -150,6 +150,10 @@ fn remark(outcome: &Outcome, limit: u32, most: Option<u32>) -> Option<String> {
         (Status::Completed, MaxOutputTokens) => {
             Some("warning: the model's output limit cut the answer".to_owned())
         }
+        (Status::Completed, Budget) => Some(
+            "warning: the budget was reached: this is a closing answer, which may be incomplete"
+                .to_owned(),
+        ),
         (Status::Completed, _) => None,
         (Status::Interrupted, _) => Some("interrupted".to_owned()),
         (Status::Failed | Status::Error | Status::Timeout, reason) => {

@@ -110,6 +110,13 @@ fn results_json(found: &SearchResults) -> Value {
 fn index_error(error: IndexError) -> CliError {
     match error {
         IndexError::NoWords | IndexError::Long { .. } => CliError::usage(error),
+        // As of the other commands about sessions, with what to do.
+        IndexError::Sessions(error) => CliError::failed(error),
+        IndexError::Index { ref path, is_full: false, .. } => {
+            let path = path.display().to_string();
+            CliError::failed(error)
+                .hint(format!("if it can be deleted, do so: the next search makes it anew: {path}"))
+        }
         error => CliError::failed(error),
     }
 }

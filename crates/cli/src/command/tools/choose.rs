@@ -6,7 +6,7 @@ use deputize_core::sanitize::for_question;
 use deputize_core::{Catalog, CatalogEntry, ToolsetName};
 
 use super::compose;
-use crate::args::Choice;
+use crate::args::{Choice, Settings};
 use crate::compose::mcp::toolsets;
 use crate::compose::{AssembledProgram, LinkedTools};
 use crate::config::edit::{
@@ -20,6 +20,13 @@ use crate::stdio::tell;
 
 /// The key that names the toolsets of agents; an empty list is all of them.
 const KEY: &str = "toolsets";
+
+/// Why an optional toolset is disabled already.
+const OFF: &str = if cfg!(feature = "browser") {
+    "it is off until `browser.enabled` is set"
+} else {
+    "it has no tools in this version"
+};
 
 #[derive(Debug, thiserror::Error)]
 enum ChoiceError {
@@ -35,24 +42,39 @@ enum ChoiceError {
     Shared { name: String, holder: String },
 }
 
-/// Writes into the person's file that agents have a toolset, or that they have it no longer.
-pub(super) fn choose(
+/// Changes the person's file for one toolset after the other.
+pub(super) fn choose_all(
     links: &LinkedTools,
     around: &ProcessEnv,
     choice: &Choice,
     enable: bool,
 ) -> Result<(), CliError> {
-    let name = choice.toolset.as_str();
-    let sources = around.sources(&choice.settings, Vec::new())?;
+    let settings = &choice.settings;
+    choice.toolsets.iter().try_for_each(|name| choose(links, around, settings, (name, enable)))
+}
+
+/// Writes into the person's file that agents have a toolset, or that they have it no longer.
+fn choose(
+    links: &LinkedTools,
+    around: &ProcessEnv,
+    settings: &Settings,
+    (name, enable): (&str, bool),
+) -> Result<(), CliError> {
+    let sources = around.sources(settings, Vec::new())?;
     // Also the note at the end is about the file as this change leaves it.
     let lock = UserFileLock::wait(&sources)?;
     let own = UserFile::read(&sources)?;
-    let composition = compose(links, around, &choice.settings)?;
+    let composition = compose(links, around, settings)?;
     let there = there(&composition);
     let listed = &own.config.toolsets;
     let mut composites = composition.assembly.tools.catalog.composites();
     let is_there = there.contains(name) || composites.any(|it| it.as_str() == name);
-    if !is_there && (enable || !listed.iter().any(|it| it == name)) {
+    let is_named = is_there || !enable && listed.iter().any(|it| it == name);
+    if !is_named && !enable && OPTIONAL_TOOLSETS.contains(&name) {
+        tell(&format!("disabled already: {name}: {OFF}"));
+        return Ok(());
+    }
+    if !is_named {
         return Err(unknown(name, &composition, &there));
     }
     let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };
@@ -88,8 +110,18 @@ pub(super) fn choose(
         })
     })?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
+    note_of_removed(name, &removed);
     note_of_change(name, enable, listed, &wanted, catalog);
     note_if_overruled(&sources, &wanted)
+}
+
+/// Says which toolsets are gone with a composite one, and the way back.
+fn note_of_removed(name: &str, removed: &[String]) {
+    if removed.iter().any(|removed| removed != name) {
+        let enable = format_command("tools enable");
+        let gone = removed.join(", ");
+        tell(&format!("note: no longer there: {gone}; `{enable} {name}` gives them back"));
+    }
 }
 
 /// Says what else the change means: that agents had all toolsets before, or that they still have
