@@ -102,7 +102,10 @@ fn no_code_outside_of_tools_matches_a_tools_name() {
         .iter()
         .map(|entry| entry.name().to_string())
         .collect();
-    words.extend([deputize_delegate::TOOL, deputize_delegate::CONTROL].map(|it| it.to_string()));
+    words.extend(
+        [deputize_delegate::DELEGATE_TASK, deputize_delegate::DELEGATE_CONTROL]
+            .map(|it| it.to_string()),
+    );
     let mut files = Vec::new();
     for folder in ["crates", "plugins/sdk", "plugins/host"] {
         sources(&root.join(folder), &mut files);

@@ -64,7 +64,7 @@ mod tests;
 mod toolsets;
 mod tree;
 
-pub use budget::{Budget, ModelPrice};
+pub use budget::{Budget, ChildBudget, ModelPrice};
 pub use child::{SPOKEN, child_model_name, resolve_child_model};
 pub use delegation::Delegation;
 pub use former::remove_former_keys;

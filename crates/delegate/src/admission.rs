@@ -14,7 +14,7 @@ use crate::accepted_calls::AcceptedCalls;
 use crate::call_error::{CallError, CallErrorCode, Refusal};
 use crate::concurrency::{CallGuard, Slots};
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
-use crate::names::{TASK, TOOL};
+use crate::names::{DELEGATE_TASK, TASK_TOOL};
 use crate::parsed_call::{ParsedCall, RequestedTask};
 
 /// Error of a call that is made twice in one step.
@@ -161,7 +161,7 @@ impl<'a> Admission<'a> {
     /// Returns an error if an agent whose call was accepted may no longer delegate.
     fn taken_away(self, reading: &ParsedCall) -> Option<CallError> {
         let authority = &self.cx.agent.authority;
-        if [TOOL, TASK].iter().any(|tool| authority.has(tool.as_str())) {
+        if [DELEGATE_TASK, TASK_TOOL].iter().any(|tool| authority.has(tool.as_str())) {
             return None;
         }
         let settings = ["toolsets", "tool_name"].map(|field| self.config.setting_name(field));

@@ -14,7 +14,7 @@ use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, Tool
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::names::{TASK, TOOL};
+use crate::names::{DELEGATE_TASK, TASK_TOOL};
 
 /// Minimum time limit of a child, in seconds; a shorter one would end it before it starts.
 pub const CHILD_TIMEOUT_FLOOR_SECONDS: u32 = 30;
@@ -254,8 +254,8 @@ impl DelegationConfig {
     #[must_use]
     pub const fn tool(&self) -> ToolName {
         match self.options.tool_name {
-            ToolFlavor::DelegateTask => TOOL,
-            ToolFlavor::Task => TASK,
+            ToolFlavor::DelegateTask => DELEGATE_TASK,
+            ToolFlavor::Task => TASK_TOOL,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::fields::{CallFindings, Fields, WORD_CHARS, object};
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect::CallSnapshots;
-use crate::names::{CONTROL, TOOLSET};
+use crate::names::{DELEGATE_CONTROL, DELEGATION_TOOLSET};
 
 const ACTIONS: [&str; 5] = ["list", "message", "continue", "stop", "join"];
 /// What `join` waits for.
@@ -62,8 +62,11 @@ impl ControlTool {
             },
             "required": ["action"],
         }))?;
-        let decl =
-            ToolDecl { name: CONTROL, description: DESCRIPTION.trim_end().to_owned(), parameters };
+        let decl = ToolDecl {
+            name: DELEGATE_CONTROL,
+            description: DESCRIPTION.trim_end().to_owned(),
+            parameters,
+        };
         let spec = ToolSpec {
             decl,
             // What a child does because of it is judged where it does it.
@@ -90,7 +93,7 @@ impl ControlTool {
     #[must_use]
     pub fn into_entry(self) -> CatalogEntry {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
-        CatalogEntry { toolset: TOOLSET, origin, tool: Arc::new(self) }
+        CatalogEntry { toolset: DELEGATION_TOOLSET, origin, tool: Arc::new(self) }
     }
 }
 

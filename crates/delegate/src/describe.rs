@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::call_check::MOST_TASKS;
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
-use crate::names::{TASK, TOOL};
+use crate::names::{DELEGATE_TASK, TASK_TOOL};
 use crate::parent_view::ParentView;
 use crate::profiles::profile_list;
 use crate::toolset::{EXECUTE_CODE, is_never, nests, offered};
@@ -79,7 +79,7 @@ pub fn describe(
     let description = fill(DESCRIPTION, &values).map_err(DescribeError::Fill)?;
     let parameters = Schema::new(&parameters(parent, config, nesting));
     Ok(ToolDecl {
-        name: TOOL,
+        name: DELEGATE_TASK,
         description: description.trim_end().to_owned(),
         parameters: parameters.map_err(DescribeError::Schema)?,
     })
@@ -104,7 +104,7 @@ fn describe_task(
         "required": ["description"],
     }));
     Ok(ToolDecl {
-        name: TASK,
+        name: TASK_TOOL,
         description: description.map_err(DescribeError::Fill)?.trim_end().to_owned(),
         parameters: parameters.map_err(DescribeError::Schema)?,
     })

@@ -38,17 +38,16 @@ pub(crate) async fn run(
     mut queued: Vec<Option<QueuedChild<'_>>>,
 ) -> (Vec<Outcome>, Vec<ToolEffect>) {
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
-    let mut running: FuturesUnordered<BoxFuture<'static, (usize, ChildEnd)>> =
-        FuturesUnordered::new();
+    let mut running: FuturesUnordered<BoxFuture<'static, TaskEnd>> = FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
     let mut facts: Vec<ToolEffect> = Vec::new();
-    let mut starting: Option<BoxFuture<'_, BoxFuture<'static, (usize, ChildEnd)>>> = None;
+    let mut starting: Option<BoxFuture<'_, RunningChild>> = None;
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
         {
             apply(&mut schedule, TaskEvent::Started { task });
-            running.push(Box::pin(async move { (task, Err((Status::Error, why))) }));
+            running.push(Box::pin(async move { TaskEnd { task, end: Err((Status::Error, why)) } }));
             continue;
         }
         let new =
@@ -63,8 +62,8 @@ pub(crate) async fn run(
             biased;
             // What one that was begun in an earlier process came to is told also then.
             () = cx.cancel.cancelled(), if new => apply(&mut schedule, TaskEvent::Cancel),
-            Some((task, ended)) = running.next() => {
-                let outcome = match ended {
+            Some(TaskEnd { task, end }) = running.next() => {
+                let outcome = match end {
                     Ok(outcome) => outcome,
                     Err((status, error)) => {
                         let Some(spec) = specs.get(task) else { continue };
@@ -86,7 +85,7 @@ pub(crate) async fn run(
                 starting = None;
                 if let Some(task) = next {
                     apply(&mut schedule, TaskEvent::Started { task });
-                    running.push(child);
+                    running.push(child.end);
                 }
             }
         }
@@ -139,20 +138,25 @@ fn apply(schedule: &mut Schedule, event: TaskEvent) {
     schedule.apply(event).expect("an event that fits the schedule");
 }
 
-/// How a child ended, or why it was not begun.
-type ChildEnd = Result<Outcome, (Status, String)>;
-
-/// Starts one child when it has its slot. Returns the wait for its end, which holds the slot.
-async fn start(
+/// How the child of a task ended, or why it was not begun.
+struct TaskEnd {
     task: usize,
-    spec: &AgentSpec,
-    child: QueuedChild<'_>,
-) -> BoxFuture<'static, (usize, ChildEnd)> {
+    end: Result<Outcome, (Status, String)>,
+}
+
+/// A child that has its slot.
+struct RunningChild {
+    /// The wait for its end, which holds the slot.
+    end: BoxFuture<'static, TaskEnd>,
+}
+
+/// Starts one child when it has its slot.
+async fn start(task: usize, spec: &AgentSpec, child: QueuedChild<'_>) -> RunningChild {
     let slot = child.slot.await;
     let started = child.start.start().await;
     let spec = spec.clone();
-    Box::pin(async move {
-        let outcome = match started {
+    let end = async move {
+        let end = match started {
             // Nothing went wrong: somebody wants no more children for now.
             Err(error @ AttachError::Paused(_)) => Err((Status::Interrupted, error.to_string())),
             Err(error) => Err((Status::Error, error.to_string())),
@@ -164,6 +168,7 @@ async fn start(
             }
         };
         drop(slot);
-        (task, outcome)
-    })
+        TaskEnd { task, end }
+    };
+    RunningChild { end: Box::pin(end) }
 }

@@ -25,7 +25,7 @@ use crate::config::{DelegationConfig, ToolFlavor};
 use crate::describe::describe;
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect::CallSnapshots;
-use crate::names::TOOLSET;
+use crate::names::DELEGATION_TOOLSET;
 use crate::output_file::is_saved;
 use crate::parent_view::ParentView;
 use crate::parsed_call::ParsedCall;
@@ -86,7 +86,7 @@ impl DelegateTool {
     #[must_use]
     pub fn into_entry(self) -> CatalogEntry {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
-        CatalogEntry { toolset: TOOLSET, origin, tool: Arc::new(self) }
+        CatalogEntry { toolset: DELEGATION_TOOLSET, origin, tool: Arc::new(self) }
     }
 
     fn read(&self, arguments: &Value) -> ParsedCall {

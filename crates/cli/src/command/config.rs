@@ -125,7 +125,7 @@ fn skipped_models(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.
 fn missing_prices(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
-    let hands_on = |name: &String| name == deputize_delegate::TOOLSET.as_str();
+    let hands_on = |name: &String| name == deputize_delegate::DELEGATION_TOOLSET.as_str();
     let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);
     // Which models there are is said elsewhere, or with `run`.
     let Ok(asked) = ModelSelection::of(config, &ModelOverrides::default()) else {

@@ -10,7 +10,9 @@ use deputize_core::authority::ApproverMode;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Request, ToolChoice};
 use deputize_core::{AgentView, CallId, Message, SessionId, ToolName};
-use deputize_delegate::{DelegationPlan, ParentView, PlanError, Refusal, TOOLSET, plan, read};
+use deputize_delegate::{
+    DELEGATION_TOOLSET, DelegationPlan, ParentView, PlanError, Refusal, plan, read,
+};
 use deputize_runtime::prompt::summary_request;
 use serde_json::{Value, json};
 
@@ -281,7 +283,7 @@ struct NoChild(Refusal);
 /// Why an agent can make no call at all.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there would be no child: the agent does not have `{0}`, the tool of the toolset `{TOOLSET}`"
+    "there would be no child: the agent does not have `{0}`, the tool of the toolset `{DELEGATION_TOOLSET}`"
 )]
 struct NoTool(ToolName);
 

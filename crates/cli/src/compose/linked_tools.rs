@@ -47,7 +47,7 @@ impl LinkedTools {
 /// Returns the names of the program's toolsets.
 pub(crate) fn toolset_names() -> BTreeSet<String> {
     let mut names = Catalog::linked_toolsets();
-    names.insert(deputize_delegate::TOOLSET);
+    names.insert(deputize_delegate::DELEGATION_TOOLSET);
     names.iter().map(ToString::to_string).collect()
 }
 
@@ -101,5 +101,7 @@ fn is_off(config: &Config, entry: &CatalogEntry) -> bool {
 fn is_background(config: &Config, entry: &CatalogEntry) -> bool {
     let set = &config.delegation.options;
     let has_background = set.background && set.tool_name == ToolFlavor::DelegateTask;
-    !has_background && entry.toolset == deputize_delegate::TOOLSET && !entry.tool.spec().spawns
+    !has_background
+        && entry.toolset == deputize_delegate::DELEGATION_TOOLSET
+        && !entry.tool.spec().spawns
 }

@@ -95,7 +95,7 @@ pub(crate) fn missing_tools(
 ) -> impl Iterator<Item = (String, ComposeError)> {
     let of_server = |tool: &str| {
         let name = ToolName::new(tool);
-        name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::TOOLSET))
+        name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::DELEGATION_TOOLSET))
     };
     let named = config.composite_toolsets.iter();
     let named = named.flat_map(|(set, entry)| entry.tools.iter().map(move |tool| (set, tool)));

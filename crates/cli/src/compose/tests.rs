@@ -263,7 +263,7 @@ fn the_names_of_toolsets_are_known_without_the_tools() {
     let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let mut names = catalog.toolsets();
     names.extend(catalog.composites().cloned());
-    names.insert(deputize_delegate::TOOLSET);
+    names.insert(deputize_delegate::DELEGATION_TOOLSET);
     let names: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
     assert_eq!(toolset_names(), names);
 }
