@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
+use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::{CallId, ToolName, ToolsetName};
 
@@ -91,6 +92,10 @@ pub fn plan(
         if !holds {
             let request = toolsets.as_deref();
             warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
+            if request.is_none() {
+                let profile = spec.profile.as_deref().and_then(|name| config.profile(name));
+                warnings.extend(fewer_than_profile(task_index, profile, &tools));
+            }
             warnings.extend(uncached_fork(task_index, &spec, parent.spec));
         }
         out.specs.push(AgentSpec { background, ..spec });
@@ -170,6 +175,18 @@ fn fewer_than_asked(
         return Some(format!("task {index} runs without any tool{why}"));
     }
     (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
+}
+
+/// Returns which tools of the toolsets of its profile a child does not have, only because nobody
+/// approves their calls; `None` if it has them.
+fn fewer_than_profile(index: u32, profile: Option<&Profile>, child: &ChildTools) -> Option<String> {
+    let profile = profile.filter(|it| it.tools.toolsets.is_some() && !child.tools.is_empty())?;
+    let lost = child.unapproved();
+    let lost: Vec<&str> = lost.iter().map(ToolName::as_str).collect();
+    (!lost.is_empty()).then(|| {
+        let (name, why) = (&profile.name, DropReason::Unapproved);
+        format!("task {index} got less than its profile `{name}` names: {} ({why})", list(&lost))
+    })
 }
 
 /// Returns what a fork with another model or effort than its parent loses.
