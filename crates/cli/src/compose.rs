@@ -47,6 +47,7 @@ mod prompt_environment;
 mod resolved_models;
 mod settings;
 pub(crate) mod sign_in;
+mod toolset_bound;
 mod top_profile;
 mod web;
 
@@ -71,6 +72,7 @@ use settings::{
     toolsets,
 };
 pub(crate) use settings::{memory_files, missing_tools, profile_library, skill_library};
+pub(crate) use toolset_bound::toolsets_within;
 pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings, unknown_toolsets};
 
 /// Adds the values that are passed to external programs and must stay secret.

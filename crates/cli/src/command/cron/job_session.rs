@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::job_output::JobAnswer;
 use crate::command::serve::{SessionStartup, SharedAssembly, while_active};
-use crate::compose::job_store;
+use crate::compose::{job_store, toolsets_within};
 use crate::config::{Config, CronApprovals};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
@@ -125,12 +125,15 @@ fn add_fault(done: &mut JobOutcome, fault: &str) {
 
 /// Narrows the configuration to what the job names and may use.
 pub(super) fn narrow(config: &mut Config, job: &Job) -> Result<(), CliError> {
-    let allowed = &config.toolsets;
-    let beyond = job.toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
-    if let Some(beyond) = beyond {
-        return Err(CliError::usage(ToolsetBeyond(beyond.clone())));
+    let mut toolsets = Vec::new();
+    for named in &job.toolsets {
+        let within = toolsets_within(config, named);
+        if within.is_empty() {
+            return Err(CliError::usage(ToolsetBeyond(named.clone())));
+        }
+        toolsets.extend(within);
     }
-    config.toolsets.clone_from(&job.toolsets);
+    config.toolsets = toolsets;
     if let Some(most) = job.max_tokens {
         let tokens = config.budget.tokens.map_or(most, |tokens| tokens.min(most));
         config.budget.tokens = Some(tokens);
