@@ -93,8 +93,7 @@ async fn an_answer_says_which_toolsets_the_agent_went_without() {
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "dropped", &[]).await;
     let text = |answer: &str| seen[answer]["content"][0]["text"].as_str().unwrap().to_owned();
-    let warning =
-        "warning: toolset `browser` has no tools in this version: the agent does without it";
+    let warning = "warning: toolset `browser` has no tools now: the agent does without it";
     let answer = text("result");
     assert!(answer.contains("forty-two"), "{answer}");
     assert!(answer.ends_with(&format!("\n\n[{warning}]")), "{answer}");

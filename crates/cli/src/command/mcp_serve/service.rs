@@ -22,8 +22,8 @@ use super::relay_model::{RelayCall, RelayModel, any_completed, delegation_json};
 use crate::args::McpServe;
 use crate::command::run::overrides;
 use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
-use crate::compose::{AssembledProgram, LinkedTools, mcp, toolsets_within};
-use crate::config::{Config, OPTIONAL_TOOLSETS, load};
+use crate::compose::{AssembledProgram, LinkedTools, mcp, missing_feature, toolsets_within};
+use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::output::json::run_object;
@@ -347,9 +347,9 @@ impl PreparedSession {
             if has_part(name) {
                 return format!("warning: the agent has only a part of toolset `{name}`");
             }
-            let when =
-                if OPTIONAL_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
-            format!("warning: toolset `{name}` has no tools {when}: the agent does without it")
+            let why = missing_feature(name)
+                .unwrap_or_else(|| format!("toolset `{name}` has no tools now"));
+            format!("warning: {why}: the agent does without it")
         };
         let mut warnings: Vec<String> =
             toolsets.iter().filter(|name| !is_given(name)).map(warning).collect();
