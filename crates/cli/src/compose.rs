@@ -47,6 +47,7 @@ mod prompt_environment;
 mod resolved_models;
 mod settings;
 pub(crate) mod sign_in;
+mod toolset_bound;
 mod top_profile;
 mod web;
 
@@ -67,10 +68,12 @@ use settings::browser;
 #[cfg(feature = "session-search")]
 use settings::session_search;
 use settings::{
-    add_composites, browser_warning, check_composites, limits, options, prefill, tool_settings,
-    toolsets,
+    add_composites, check_composites, limits, options, prefill, tool_settings, toolsets,
 };
-pub(crate) use settings::{memory_files, missing_tools, profile_library, skill_library};
+pub(crate) use settings::{
+    browser_warning, memory_files, missing_feature, missing_tools, profile_library, skill_library,
+};
+pub(crate) use toolset_bound::toolsets_within;
 pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings, unknown_toolsets};
 
 /// Adds the values that are passed to external programs and must stay secret.

@@ -96,5 +96,6 @@ pub use show::render_check;
 pub use show::{Output, Verb, VerbError, run};
 pub use toolsets::{
     BROWSER as BROWSER_TOOLSET, OPTIONAL as OPTIONAL_TOOLSETS, SERVERS as SERVER_TOOLSETS,
+    built_without,
 };
 pub use tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
+use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::{CallId, ToolName, ToolsetName};
 
@@ -121,7 +122,12 @@ impl ChosenTools {
         let profile = profile_of(task, config);
         let request = ToolRequest { toolsets: toolsets.as_ref(), role: task.role, profile };
         let tools = Arc::new(child_tools(parent, request, config));
-        let missed = missed_tools(toolsets.as_ref(), &tools, parent, config).map(Arc::from);
+        let missed = missed_tools(toolsets.as_ref(), &tools, parent, config);
+        let missed = match toolsets {
+            Some(_) => missed,
+            None => missed.or_else(|| missed_of_profile(profile, &tools)),
+        };
+        let missed = missed.map(Arc::from);
         let toolsets = toolsets.map(Arc::new);
         Self { toolsets, role: task.role, profile: task.profile.clone(), tools, missed }
     }
@@ -172,6 +178,18 @@ fn missed_tools(
         return Some(format!("runs without any tool{why}"));
     }
     (!lost.is_empty()).then(|| format!("got less than it asked for: {}", list(&lost)))
+}
+
+/// Returns what a child lacks that its profile names, as a sentence about it without its subject:
+/// tools that run commands, without somebody who approves.
+fn missed_of_profile(profile: Option<&Profile>, child: &ChildTools) -> Option<String> {
+    let profile = profile.filter(|it| it.tools.toolsets.is_some() && !child.tools.is_empty())?;
+    let lost = child.unapproved();
+    let lost: Vec<&str> = lost.iter().map(ToolName::as_str).collect();
+    (!lost.is_empty()).then(|| {
+        let (name, why) = (&profile.name, DropReason::Unapproved);
+        format!("got less than its profile `{name}` names: {} ({why})", list(&lost))
+    })
 }
 
 /// Returns what a fork with another model or effort than its parent loses.

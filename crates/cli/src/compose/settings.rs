@@ -20,7 +20,7 @@ use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
     BROWSER_TOOLSET, Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
-    nearest,
+    built_without, nearest,
 };
 use crate::process_env::ProcessEnv;
 
@@ -228,8 +228,18 @@ pub(super) fn browser(config: &Config) -> deputize_browser::BrowserSettings {
     }
 }
 
+/// Returns that this program was built without a toolset, if it was.
+pub(crate) fn missing_feature(toolset: &str) -> Option<String> {
+    let lack = built_without(toolset)?;
+    let is_built = match toolset {
+        BROWSER_TOOLSET => cfg!(feature = "browser"),
+        _ => cfg!(feature = "session-search"),
+    };
+    (!is_built).then_some(lack)
+}
+
 /// Returns a warning if the configuration asks for a browser that this program does not have.
-pub(super) fn browser_warning(config: &Config) -> Option<String> {
+pub(crate) fn browser_warning(config: &Config) -> Option<String> {
     let is_missing = config.browser.enabled && cfg!(not(feature = "browser"));
     let warning =
         "`browser.enabled`: this program was built without a browser, the feature `browser`";

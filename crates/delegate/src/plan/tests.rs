@@ -4,7 +4,6 @@ use std::sync::Arc;
 use deputize_core::ToolDecl;
 use deputize_core::agent::Role;
 use deputize_core::authority::{ApproverMode, Grant};
-use deputize_core::profile::Profile;
 use deputize_core::source::Source;
 use serde_json::{Value, json};
 

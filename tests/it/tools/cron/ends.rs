@@ -109,6 +109,39 @@ async fn a_job_without_a_tool_that_it_may_use_is_refused_when_it_is_added() {
 }
 
 #[tokio::test]
+async fn a_job_has_what_the_configuration_has_of_its_toolsets() {
+    let lab = Lab::new();
+    add(&lab, "reads", &["-t", "file_read"]).await;
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), "toolsets: [file, todo]\n").unwrap();
+    let add = ["cron", "add", "codes", "Go", "--schedule", "every 9d", "-t", "coding"];
+    let added = deputize(&lab, &add).await.with_code(0);
+    let part = "note: of its toolsets, `toolsets` of the configuration has only file, todo\n";
+    assert!(added.err.contains(part), "{}", added.err);
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    for (job, tools) in [
+        ("reads", &["list_dir", "read_file", "search_files"][..]),
+        ("codes", &["list_dir", "read_file", "search_files", "write_file", "edit_file", "todo"]),
+    ] {
+        deputize(&lab, &["cron", "trigger", job]).await.with_code(0);
+        let daemon = daemon(&lab, &server, &[]);
+        daemon.says(&format!("{job} completed")).await;
+        stop(daemon).await;
+        let request = ChatRequest::of(server.requests().last().unwrap());
+        let sent = request.tools();
+        assert!(tools.iter().all(|tool| sent.iter().any(|it| it == tool)), "{job}: {sent:?}");
+        assert!(sent.iter().all(|tool| *tool != "terminal" && *tool != "skill"), "{job}: {sent:?}");
+    }
+    // With a composite in the configuration, its toolsets are there.
+    fs::write(lab.path("home/config.yaml"), "toolsets: [coding]\n").unwrap();
+    let add = ["cron", "add", "files", "Go", "--schedule", "every 9d", "-t", "file"];
+    deputize(&lab, &add).await.with_code(0);
+    let add = ["cron", "add", "looks", "Go", "--schedule", "every 9d", "-t", "web"];
+    let refused = deputize(&lab, &add).await.with_code(2);
+    assert!(refused.err.contains("toolset `web` is not among"), "{}", refused.err);
+}
+
+#[tokio::test]
 async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() {
     let lab = Lab::new();
     for name in ["fine", "gone", "held", "quiet"] {

@@ -9,7 +9,7 @@ use deputize_tools::secret_in;
 use super::job_toolsets::narrow;
 use crate::args::Settings;
 use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, all_secrets, load_config};
-use crate::config::{BROWSER_TOOLSET, Config, CronApprovals};
+use crate::config::{BROWSER_TOOLSET, CronApprovals};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::stdio::tell;
@@ -51,10 +51,20 @@ pub(super) fn check_job(
     if let Some(secret) = secret_in(&job.prompt, &all_secrets(&loaded.config, around)) {
         return invalid(InvalidJob::Secret, secret);
     }
-    // A toolset that is not there is an error of the assembly.
-    let config = Config { toolsets: job.toolsets.clone(), ..loaded.config.clone() };
-    let program = AssembledProgram::new(&AssemblyInput::here(links, &config, around, &sources))?;
-    narrow(&mut loaded, job)?;
+    let narrowed = narrow(&mut loaded, job);
+    let config = &mut loaded.config;
+    if narrowed.is_err() {
+        // A toolset that is not there is an error of the assembly, which says more.
+        config.toolsets.clone_from(&job.toolsets);
+    }
+    let program = AssembledProgram::new(&AssemblyInput::here(links, config, around, &sources))?;
+    narrowed?;
+    if config.toolsets != job.toolsets {
+        let toolsets = config.toolsets.join(", ");
+        tell(&format!(
+            "note: of its toolsets, `toolsets` of the configuration has only {toolsets}"
+        ));
+    }
     check_tools(&program, job)
 }
 

@@ -3,7 +3,7 @@
 use deputize_core::sanitize::for_terminal_line;
 use deputize_cron::Job;
 
-use crate::compose::mcp;
+use crate::compose::{mcp, toolsets_within};
 use crate::config::{
     BROWSER_TOOLSET, Config, ConfigSource, LoadedConfig, SERVER_TOOLSETS, nearest,
 };
@@ -45,13 +45,18 @@ impl ToolsetBeyond {
 
 /// Narrows the configuration to what the job names and may use.
 pub(super) fn narrow(loaded: &mut LoadedConfig, job: &Job) -> Result<(), CliError> {
-    if let Some(beyond) = job.toolsets.iter().find(|set| is_beyond(&loaded.config, set)) {
-        let beyond = ToolsetBeyond::new(beyond, loaded);
-        let remedy = beyond.remedy();
-        return Err(CliError::usage(beyond).hint(remedy));
+    let mut toolsets = Vec::new();
+    for named in &job.toolsets {
+        let within = toolsets_within(&loaded.config, named);
+        if within.is_empty() {
+            let beyond = ToolsetBeyond::new(named, loaded);
+            let remedy = beyond.remedy();
+            return Err(CliError::usage(beyond).hint(remedy));
+        }
+        toolsets.extend(within);
     }
     let config = &mut loaded.config;
-    config.toolsets.clone_from(&job.toolsets);
+    config.toolsets = toolsets;
     if let Some(most) = job.max_tokens {
         let tokens = config.budget.tokens.map_or(most, |tokens| tokens.min(most));
         config.budget.tokens = Some(tokens);
@@ -59,8 +64,8 @@ pub(super) fn narrow(loaded: &mut LoadedConfig, job: &Job) -> Result<(), CliErro
     Ok(())
 }
 
-fn is_beyond(config: &Config, toolset: &String) -> bool {
-    !config.toolsets.is_empty() && !config.toolsets.contains(toolset)
+fn is_beyond(config: &Config, toolset: &str) -> bool {
+    toolsets_within(config, toolset).is_empty()
 }
 
 /// Returns why a job does not get toolsets that it names, and what to do; `None` if it gets all.

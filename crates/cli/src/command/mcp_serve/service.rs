@@ -22,8 +22,8 @@ use super::relay_model::{RelayCall, RelayModel, any_completed, delegation_json};
 use crate::args::McpServe;
 use crate::command::run::overrides;
 use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
-use crate::compose::{AssembledProgram, LinkedTools, mcp};
-use crate::config::{Config, OPTIONAL_TOOLSETS, load};
+use crate::compose::{AssembledProgram, LinkedTools, mcp, missing_feature, toolsets_within};
+use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::output::json::run_object;
@@ -337,10 +337,19 @@ impl PreparedSession {
         let ServeJob::Run { toolsets, .. } = &self.job else { return Vec::new() };
         let tools = &self.begun.composition.assembly.tools;
         let is_given = |name: &String| tools.toolsets.iter().any(|set| set.as_str() == name);
+        let has_part = |name: &String| {
+            let catalog = &tools.catalog;
+            let own = tools.names.iter().filter_map(|tool| catalog.get(tool.as_str()));
+            ToolsetName::new(name.as_str())
+                .is_ok_and(|set| own.into_iter().any(|entry| catalog.includes(&set, entry)))
+        };
         let warning = |name: &String| {
-            let when =
-                if OPTIONAL_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
-            format!("warning: toolset `{name}` has no tools {when}: the agent does without it")
+            if has_part(name) {
+                return format!("warning: the agent has only a part of toolset `{name}`");
+            }
+            let why = missing_feature(name)
+                .unwrap_or_else(|| format!("toolset `{name}` has no tools now"));
+            format!("warning: {why}: the agent does without it")
         };
         let mut warnings: Vec<String> =
             toolsets.iter().filter(|name| !is_given(name)).map(warning).collect();
@@ -452,12 +461,16 @@ fn narrow(
     max_iterations: Option<u32>,
 ) -> Result<(), CliError> {
     if !toolsets.is_empty() {
-        let allowed = &config.toolsets;
-        let beyond = toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
-        if let Some(beyond) = beyond {
-            return Err(CliError::usage(ExcessiveRequest(beyond.clone(), allowed.join(", "))));
+        let mut narrowed = Vec::new();
+        for named in toolsets {
+            let within = toolsets_within(config, named);
+            if within.is_empty() {
+                let served = config.toolsets.join(", ");
+                return Err(CliError::usage(ExcessiveRequest(named.clone(), served)));
+            }
+            narrowed.extend(within);
         }
-        config.toolsets = toolsets.to_vec();
+        config.toolsets = narrowed;
     }
     config.max_iterations = max_iterations.unwrap_or(u32::MAX).min(config.max_iterations);
     Ok(())

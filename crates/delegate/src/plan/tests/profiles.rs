@@ -72,6 +72,29 @@ fn a_profile_bounds_its_child_and_speaks_to_it() {
 }
 
 #[test]
+fn a_tool_of_a_profile_that_nobody_approves_is_a_warning() {
+    let approvals = ChildApprovals {
+        effects: vec![deputize_core::Effects::Unknown],
+        ..ChildApprovals::default()
+    };
+    let profiles = vec![bounded("tests", "file terminal"), profile("free")];
+    let config = DelegationConfig { approvals, ..with(profiles) };
+    let family = ParentFixture::under("file/read_file terminal/terminal", &config);
+    let warnings = |call: Value| made(&family, &call, &config).unwrap().warnings.join("\n");
+    let why = "(it needs approval, which children cannot get)";
+    assert_eq!(
+        warnings(json!({"goal": "A", "profile": "tests"})),
+        format!("task 0 got less than its profile `tests` names: terminal {why}")
+    );
+    // A call that names toolsets is told of these, and a profile that names none bounds nothing.
+    assert_eq!(
+        warnings(json!({"goal": "A", "profile": "tests", "toolsets": ["file", "terminal"]})),
+        format!("task 0 got less than it asked for: terminal {why}")
+    );
+    assert_eq!(warnings(json!({"goal": "A", "profile": "free"})), "");
+}
+
+#[test]
 fn a_profile_that_is_not_there_is_an_error_that_names_those_that_are() {
     let family = ParentFixture::new(TOOLS);
     let call = json!({"tasks": [{"goal": "A", "profile": "lok"}, {"goal": "B", "profile": 7}]});
