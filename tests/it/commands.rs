@@ -207,6 +207,11 @@ async fn several_toolsets_are_disabled_at_once_and_one_that_is_off_is_so_already
     // What a killed process left of its change goes with the next one.
     let left = lab.path("home/.config.yaml.new");
     fs::write(&left, "toolsets: [").unwrap();
+    let wrong = ended(&lab, &["tools", "disable", "web", "memry"]).await.with_code(2);
+    assert_eq!(
+        wrong.err,
+        "error: there is no toolset `memry`\nhint: the nearest name is `memory`\n"
+    );
     ended(&lab, &["tools", "disable", "web", "memory"]).await.with_code(0);
     assert_eq!(fs::read_to_string(&file).unwrap(), "toolsets: [file]\n");
     assert!(!left.exists());

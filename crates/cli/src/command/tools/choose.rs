@@ -50,6 +50,13 @@ pub(super) fn choose_all(
     enable: bool,
 ) -> Result<(), CliError> {
     let settings = &choice.settings;
+    if choice.toolsets.len() > 1 {
+        // Nothing is written if one of the names is wrong.
+        let own = UserFile::read(&around.sources(settings, Vec::new())?)?;
+        let composition = compose(links, around, settings)?;
+        let check = |name| is_known(name, enable, &composition, &own.config).map(drop);
+        choice.toolsets.iter().try_for_each(|name| check(name))?;
+    }
     choice.toolsets.iter().try_for_each(|name| choose(links, around, settings, (name, enable)))
 }
 
@@ -67,15 +74,9 @@ fn choose(
     let composition = compose(links, around, settings)?;
     let there = there(&composition);
     let listed = &own.config.toolsets;
-    let mut composites = composition.assembly.tools.catalog.composites();
-    let is_there = there.contains(name) || composites.any(|it| it.as_str() == name);
-    let is_named = is_there || !enable && listed.iter().any(|it| it == name);
-    if !is_named && !enable && OPTIONAL_TOOLSETS.contains(&name) {
+    if !is_known(name, enable, &composition, &own.config)? {
         tell(&format!("disabled already: {name}: {OFF}"));
         return Ok(());
-    }
-    if !is_named {
-        return Err(unknown(name, &composition, &there));
     }
     let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };
     let word = if enable { "enabled" } else { "disabled" };
@@ -113,6 +114,28 @@ fn choose(
     note_of_removed(name, &removed);
     note_of_change(name, enable, listed, &wanted, catalog);
     note_if_overruled(&sources, &wanted)
+}
+
+/// Returns whether there is a toolset of this name, or the file has one; else it is one that is off.
+///
+/// # Errors
+/// If there is none.
+fn is_known(
+    name: &str,
+    enable: bool,
+    composition: &AssembledProgram,
+    own: &Config,
+) -> Result<bool, CliError> {
+    let there = there(composition);
+    let mut composites = composition.assembly.tools.catalog.composites();
+    let is_there = there.contains(name) || composites.any(|it| it.as_str() == name);
+    if is_there || !enable && own.toolsets.iter().any(|it| it == name) {
+        return Ok(true);
+    }
+    if !enable && OPTIONAL_TOOLSETS.contains(&name) {
+        return Ok(false);
+    }
+    Err(unknown(name, composition, &there))
 }
 
 /// Says which toolsets are gone with a composite one, and the way back.
