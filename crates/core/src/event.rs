@@ -1,7 +1,7 @@
 //! Events and records: the one ordered stream of facts of a session.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::outcome::Outcome;
 use crate::process::{ProcessEnd, ProcessStart};
 use crate::run::{BudgetUnit, Input, WrapUpReason};
 use crate::sanitize::remove_frames;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::status::Status;
 use crate::tool_effect::ToolEffect;
 use crate::tool_output::Display;
@@ -66,8 +66,8 @@ pub enum Event {
         /// The message.
         text: String,
         /// Who said what is in it; empty if that is unknown, as in older records.
-        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-        sources: BTreeSet<Source>,
+        #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+        sources: SourceSet,
     },
     /// Text from an external agent while it works, so that it survives if this program is killed.
     #[serde(rename = "external.text")]

@@ -98,6 +98,7 @@ pub mod schema;
 pub mod setting_names;
 pub mod shell_directory;
 pub mod source;
+pub mod source_set;
 mod status;
 pub mod step_calls;
 pub mod todo;

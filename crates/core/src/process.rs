@@ -1,13 +1,12 @@
 //! Background commands of an agent, as they are recorded.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::name::CallId;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 
 /// The start of a background command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +51,8 @@ pub struct ProcessEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Who said what is in the message.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 /// How a background command ended.

@@ -1,6 +1,5 @@
 //! The output of a call, or why it failed.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use crate::denial::Denial;
 use crate::image::Image;
 use crate::message::ModelText;
 use crate::sanitize::Source;
+use crate::source_set::SourceSet;
 use crate::tool_effect::ToolEffect;
 
 /// How a screen or an editor may show a result. Models do not see it.
@@ -67,7 +67,7 @@ pub struct ToolOutput {
     /// Source of the content, if other than the tool itself.
     pub source: Option<Source>,
     /// Further sources of the content, such as those of the conversations that it quotes.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after the
     /// frame, where content cannot imitate them.
     pub notes: Vec<String>,

@@ -1,7 +1,6 @@
 //! The specification of a tool, as data.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::call_check::CallRisk;
 use crate::name::ToolName;
 use crate::schema::Schema;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::tool_subject::{Subject, ToolKind};
 
 /// The declaration of a tool, as sent to a model. Its bytes are fixed while an agent lives.
@@ -78,8 +77,8 @@ pub struct ToolGuidance {
     /// The text.
     pub text: Arc<str>,
     /// Its sources, beside this program.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 /// A call that shows a tool's use, run by the conformance check.

@@ -115,7 +115,7 @@ impl<'a> Admission<'a> {
     /// When there is no room for the children of a new call.
     pub(crate) fn attach(
         self,
-        specs: &'a [AgentSpec],
+        specs: &'a [Arc<AgentSpec>],
         held: &mut [Option<String>],
         reading: &ParsedCall,
         warnings: &[String],
@@ -141,7 +141,7 @@ impl<'a> Admission<'a> {
 
     fn attach_unheld(
         self,
-        specs: &'a [AgentSpec],
+        specs: &'a [Arc<AgentSpec>],
         held: &[Option<String>],
     ) -> Result<ChildStarts<'a>, DescendantLimit> {
         let agent = &self.cx.agent;

@@ -8,7 +8,7 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::profile::Profile;
 use deputize_core::setting_names::SettingNames;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
 use schemars::JsonSchema;
@@ -222,7 +222,7 @@ pub struct DelegationHost {
     /// the parent's, in its first message.
     pub child_base: Vec<Arc<str>>,
     /// Sources of those blocks, beside this program.
-    pub child_base_sources: BTreeSet<Source>,
+    pub child_base_sources: SourceSet,
     /// Texts about tools, for children that have the tool; after `child_base`.
     pub guidance: Vec<ToolGuidance>,
 }

@@ -7,6 +7,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::ModelOptions;
 use deputize_core::schema::Schema;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool,
     ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
@@ -119,8 +120,8 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     }
 }
 

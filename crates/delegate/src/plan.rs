@@ -22,7 +22,7 @@ use crate::toolset::{ChildTools, DroppedTool, child_tools};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DelegationPlan {
     /// One spec per task, in order.
-    pub specs: Vec<AgentSpec>,
+    pub specs: Vec<Arc<AgentSpec>>,
     /// For each, the parent's tools that it does not have, and why.
     pub dropped: Vec<Arc<[DroppedTool]>>,
     /// For each, why it does not begin, if so: in a call that an earlier process accepted, what
@@ -93,7 +93,7 @@ pub fn plan(
             warnings.extend(missed.map(|missed| format!("task {task_index} {missed}")));
             warnings.extend(uncached_fork(task_index, &spec, parent.spec));
         }
-        out.specs.push(AgentSpec { background, ..spec });
+        out.specs.push(Arc::new(AgentSpec { background, ..spec }));
     }
     warnings.extend(lost(parent));
     out.begun = begun;

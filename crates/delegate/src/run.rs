@@ -1,6 +1,7 @@
 //! The one effect: the children of a call are started, run side by side, and awaited.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::future::poll_once;
@@ -39,7 +40,7 @@ pub(crate) async fn run(
 ) -> (Vec<Outcome>, Vec<ToolEffect>) {
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
     let mut running: FuturesUnordered<BoxFuture<'static, TaskEnd>> = FuturesUnordered::new();
-    let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
+    let mut outcomes: Vec<Option<Box<Outcome>>> = specs.iter().map(|_| None).collect();
     let mut facts: Vec<ToolEffect> = Vec::new();
     let mut starting: Option<BoxFuture<'_, RunningChild>> = None;
     while !schedule.is_finished() {
@@ -78,7 +79,7 @@ pub(crate) async fn run(
                 };
                 apply(&mut schedule, TaskEvent::Finished { task, outcome: how });
                 if let Some(place) = outcomes.get_mut(task) {
-                    *place = Some(outcome);
+                    *place = Some(Box::new(outcome));
                 }
             }
             child = wait_for_start(&mut starting), if next.is_some() => {
@@ -97,14 +98,14 @@ pub(crate) async fn run(
 
 /// Gives each task that was not started an outcome that says why, and a fact.
 fn fill_outcomes(
-    specs: &[AgentSpec],
-    outcomes: Vec<Option<Outcome>>,
+    specs: &[Arc<AgentSpec>],
+    outcomes: Vec<Option<Box<Outcome>>>,
     why: &str,
     facts: &mut Vec<ToolEffect>,
 ) -> Vec<Outcome> {
     let all = specs.iter().zip(outcomes);
-    let fill = |(spec, outcome): (&AgentSpec, Option<Outcome>)| {
-        outcome.unwrap_or_else(|| {
+    let fill = |(spec, outcome): (&Arc<AgentSpec>, Option<Box<Outcome>>)| {
+        outcome.map(|outcome| *outcome).unwrap_or_else(|| {
             facts.extend(not_begun(spec, Status::Interrupted, why.to_owned()));
             outcome_without_child(spec, Status::Interrupted, why.to_owned())
         })
@@ -151,10 +152,10 @@ struct RunningChild {
 }
 
 /// Starts one child when it has its slot.
-async fn start(task: usize, spec: &AgentSpec, child: QueuedChild<'_>) -> RunningChild {
+async fn start(task: usize, spec: &Arc<AgentSpec>, child: QueuedChild<'_>) -> RunningChild {
     let slot = child.slot.await;
     let started = child.start.start().await;
-    let spec = spec.clone();
+    let spec = Arc::clone(spec);
     let end = async move {
         let end = match started {
             // Nothing went wrong: somebody wants no more children for now.

@@ -245,10 +245,10 @@ impl<'t, 'r> Ask<'t, 'r> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use deputize_core::message::{ModelText, UserMessage};
     use deputize_core::sanitize::{Source, frame_quote};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolResult};
 
     use super::*;
@@ -266,7 +266,7 @@ mod tests {
             text,
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         }))
     }
 

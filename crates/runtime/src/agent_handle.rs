@@ -7,7 +7,7 @@ use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, ContinueError
 use deputize_core::event::JournalError;
 use deputize_core::name::ChildEndId;
 use deputize_core::process::ProcessEnd;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -125,7 +125,7 @@ impl AgentHandle {
     pub(crate) fn deliver(
         &self,
         text: String,
-        sources: BTreeSet<Source>,
+        sources: SourceSet,
         bus: &Bus,
     ) -> Result<Delivery, JournalError> {
         let mail = self.mail();

@@ -368,9 +368,9 @@ fn later_half(conversation: &[Arc<Message>], from: usize, end: usize) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use deputize_core::message::{AssistantMessage, CallStatus, ModelText};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolResult};
 
     use super::*;
@@ -386,7 +386,7 @@ mod tests {
                 text: ModelText::own("x".repeat(bytes)),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             })
         };
         let messages: Vec<_> =

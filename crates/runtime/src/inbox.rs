@@ -49,6 +49,10 @@ impl Inbox {
         if !self.cx.handle.has_mail() {
             return Ok(());
         }
+        Box::pin(self.deliver_mail(closes)).await
+    }
+
+    async fn deliver_mail(&self, closes: bool) -> Result<(), JournalError> {
         let ended = if closes { Vec::new() } else { self.cx.handle.take_ended() };
         for child in ended {
             let text = self.child_message(&child).await;

@@ -136,6 +136,7 @@ mod budget_shortage;
 mod budgets;
 mod bus;
 mod call_text;
+mod child_authority;
 mod child_end;
 mod clock;
 mod compaction;

@@ -98,7 +98,7 @@ impl ModelCaller {
     }
 
     /// Sends a request, as often as the retry rule says, and to the models to fall back on when its
-    /// own cannot be used.
+    /// own cannot be used. What seldom happens is in boxes: an agent that waits has no room for it.
     pub(crate) async fn call(
         &mut self,
         iteration: u32,
@@ -122,7 +122,7 @@ impl ModelCaller {
                     let wider = self.budget.wider_output(tools, &reply, &route);
                     let cost = self.budget.settle(tools, &mut reply, &route);
                     if let Some(wider) = wider {
-                        self.cut_by_budget(reply, cost, wider).await?;
+                        Box::pin(self.cut_by_budget(reply, cost, wider)).await?;
                         continue;
                     }
                     let ReplyCost { cost, estimated } = cost;
@@ -141,7 +141,7 @@ impl ModelCaller {
                 && !std::mem::replace(&mut overflowed, true)
             {
                 let error = self.scrub_error(error);
-                if !self.after_overflow(error, cost, &route).await? {
+                if !Box::pin(self.after_overflow(error, cost, &route)).await? {
                     return Ok(());
                 }
                 attempt = 1;
@@ -152,7 +152,7 @@ impl ModelCaller {
             let counts = !rotated && !matches!(next, NextAttempt::Queue(_));
             let following = attempt + u32::from(counts);
             let failure = SettledFailure { error: self.scrub_error(error), cost, next };
-            match self.after(attempt, following, failure).await? {
+            match Box::pin(self.after(attempt, following, failure)).await? {
                 AttemptFollowUp::Again => {
                     rotations += u32::from(rotated);
                     attempt = following;
@@ -169,7 +169,7 @@ impl ModelCaller {
     /// whether the agent goes on with its request.
     async fn prepare(&mut self, tools: ToolChoice) -> Result<bool, JournalError> {
         if let Some(calls) = self.unreadable_calls()
-            && !self.replace_model(calls).await?
+            && !Box::pin(self.replace_model(calls)).await?
         {
             return Ok(false);
         }
@@ -190,12 +190,11 @@ impl ModelCaller {
             return Ok(true);
         }
         if self.compactions_are_useless() {
-            return self.end_as_too_long(&route).await;
+            return Box::pin(self.end_as_too_long(&route)).await;
         }
         let Some(part) = self.compactor.part(&self.budget, &route) else { return Ok(true) };
-        let result =
-            self.compactor.compact(part, &mut self.budget, &mut self.waits, &route).await?;
-        Ok(result != CompactionResult::Interrupted)
+        let compact = self.compactor.compact(part, &mut self.budget, &mut self.waits, &route);
+        Ok(Box::pin(compact).await? != CompactionResult::Interrupted)
     }
 
     /// Compacts the conversation after a provider refused it as too long, or puts the failure on

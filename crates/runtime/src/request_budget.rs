@@ -127,6 +127,17 @@ impl RequestBudget {
         tools: ToolChoice,
         route: &ModelRoute,
     ) -> Result<bool, JournalError> {
+        match self.budget {
+            Some(_) => Box::pin(self.reserve_within(tools, route)).await,
+            None => Ok(true),
+        }
+    }
+
+    async fn reserve_within(
+        &mut self,
+        tools: ToolChoice,
+        route: &ModelRoute,
+    ) -> Result<bool, JournalError> {
         let Some(budget) = &self.budget else { return Ok(true) };
         let work = self.cx.cancel.child();
         let bound = self.bound(route);

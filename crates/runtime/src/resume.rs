@@ -1,6 +1,6 @@
 //! Resumes a stored session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
@@ -13,6 +13,7 @@ use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Step;
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Event, Outcome, SessionId, Status, describe_error,
 };
@@ -67,7 +68,7 @@ pub struct Continue {
     /// The person's new message, if any.
     pub message: Option<String>,
     /// Sources of parts of the message, beside the person.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Images that the model sees with the message.
     pub images: Vec<Image>,
     /// Another model for the top agent, if any.
@@ -133,7 +134,7 @@ pub(crate) async fn resume_top_agent(
     if let Some(blocked) = record_turn(shared, &stored, how, cancel).await? {
         return Ok(blocked);
     }
-    let authority = authority.intersect(&stored.spec.grant);
+    let authority = Arc::new(authority.intersect(&stored.spec.grant));
     let spec = stored.spec.clone();
     let agent = resume_agent(shared, stored, authority, signal_below(shared, cancel));
     Ok(run_to_end(shared, &spec, agent.map_err(|error| describe_error(&error))).await)
@@ -240,7 +241,7 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
 }
 
 /// Returns a message of the person, which has parts of other sources.
-fn message_of(text: &str, others: &BTreeSet<Source>, images: &[Image]) -> UserMessage {
+fn message_of(text: &str, others: &SourceSet, images: &[Image]) -> UserMessage {
     let sources = others.iter().cloned().chain([Source::user()]);
     UserMessage { images: images.to_vec(), ..UserMessage::new(text).with_sources(sources) }
 }

@@ -1,6 +1,5 @@
 //! A session: one top agent, all its descendants, one journal.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -10,6 +9,7 @@ use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::event::Journal;
 use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::{Source, frame_quote};
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::{Progress, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, Cancel, Catalog, Observer, Outcome, Record, ResourceMap,
@@ -23,6 +23,7 @@ use crate::agent_tree::AgentTree;
 use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::bus::{Bus, JournalState};
+use crate::child_authority::ChildAuthorities;
 use crate::hook_runner::HookRunner;
 use crate::launch::{ReadyAgent, resume_agent, start};
 use crate::recording::RecordingStart;
@@ -151,6 +152,7 @@ impl Session {
                 .time_limit
                 .map(|most| Arc::new(TimeLimit::new(most, restored.children_time))),
             tasks: TaskTracker::new(),
+            child_authorities: ChildAuthorities::default(),
             parts: SessionParts::new(parts, secrets),
         });
         Self { shared, id }
@@ -196,7 +198,7 @@ impl Session {
     /// Returns the view of an agent without creating it: what its model would get.
     #[must_use]
     pub fn preview(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
-        self.shared.view_of(spec, authority)
+        self.shared.view_of(Arc::new(spec), Arc::new(authority))
     }
 
     /// Returns the control of the session, usable while it runs.
@@ -208,13 +210,13 @@ impl Session {
     /// Runs the top agent to the end of its turn, and its descendants with it. When this
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
-        let spec = self.shared.without_secrets(spec);
+        let spec = self.shared.without_secrets(Arc::new(spec));
         let shared = &self.shared;
         let run = async {
             let agent = record_start(shared, &spec).map_err(|error| describe_error(&error));
             let agent = agent.and_then(|()| {
                 let cancel = signal_below(shared, cancel);
-                let started = start(shared, spec.clone(), authority, cancel);
+                let started = start(shared, Arc::clone(&spec), Arc::new(authority), cancel);
                 started.map_err(|error| describe_error(&error))
             });
             run_to_end(shared, &spec, agent).await
@@ -238,10 +240,13 @@ impl Session {
         let cancel = shared.cancel.child();
         match stored {
             Some(stored) => {
-                let authority = authority.intersect(&stored.spec.grant);
+                let authority = Arc::new(authority.intersect(&stored.spec.grant));
                 resume_agent(shared, stored, authority, cancel)
             }
-            None => start(shared, shared.without_secrets(spec), authority, cancel),
+            None => {
+                let spec = shared.without_secrets(Arc::new(spec));
+                start(shared, spec, Arc::new(authority), cancel)
+            }
         }
     }
 
@@ -340,13 +345,13 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         spawned_by: None,
         goal: task.to_owned(),
         task: task.to_owned(),
-        task_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
         model: model.to_owned(),
         images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
-        system_sources: BTreeSet::new(),
+        system_sources: SourceSet::new(),
         prefill: Vec::new(),
         is_fork: false,
         toolsets: Vec::new(),

@@ -27,6 +27,7 @@ use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::budgets::Budgets;
 use crate::bus::Bus;
+use crate::child_authority::ChildAuthorities;
 use crate::compaction_config::CompactionConfig;
 use crate::declare::declare;
 use crate::hook_runner::HookRunner;
@@ -58,6 +59,7 @@ pub(crate) struct SessionInner {
     /// The time that children may take together, where it is limited.
     pub(crate) children_time: Option<Arc<TimeLimit>>,
     pub(crate) tasks: TaskTracker,
+    pub(crate) child_authorities: ChildAuthorities,
 }
 
 impl std::fmt::Debug for SessionInner {
@@ -150,10 +152,19 @@ impl SessionInner {
         self.registry.tree()
     }
 
-    /// A spec whose texts hold no secret. A text that holds none stays the same allocation,
-    /// which agents share.
-    pub(crate) fn without_secrets(&self, mut spec: AgentSpec) -> AgentSpec {
+    /// A spec whose texts hold no secret: the same one if none has any, and else a text that holds
+    /// none stays the same allocation, which agents share.
+    pub(crate) fn without_secrets(&self, mut shared: Arc<AgentSpec>) -> Arc<AgentSpec> {
         let secrets = &self.parts.secrets;
+        let is_clean = |text: &str| matches!(secrets.scrub(text), Cow::Borrowed(_));
+        let is_clean = shared.system.iter().all(|block| is_clean(block))
+            && is_clean(&shared.goal)
+            && is_clean(&shared.task)
+            && shared.context.as_ref().is_none_or(|text| is_clean(text));
+        if is_clean {
+            return shared;
+        }
+        let spec = Arc::make_mut(&mut shared);
         for block in &mut spec.system {
             if let Cow::Owned(scrubbed) = secrets.scrub(block) {
                 *block = scrubbed.into();
@@ -164,7 +175,7 @@ impl SessionInner {
                 *text = scrubbed;
             }
         }
-        spec
+        shared
     }
 
     /// Returns the rights of a child, on every path that starts one: its request, within its
@@ -173,15 +184,8 @@ impl SessionInner {
         &self,
         parent: &AgentView,
         grant: &Grant,
-    ) -> Result<Authority, AttachError> {
-        let levels = parent.authority.spawn_depth().checked_sub(1);
-        let below =
-            Grant { spawn_depth: Some(levels.ok_or(AttachError::Depth)?), ..Grant::default() };
-        Ok(parent
-            .authority
-            .intersect(grant)
-            .intersect(&self.parts.children.grant)
-            .intersect(&below))
+    ) -> Result<Arc<Authority>, AttachError> {
+        self.child_authorities.of(&parent.authority, grant, &self.parts.children.grant)
     }
 
     fn no_price(&self, spec: &AgentSpec) -> AttachError {
@@ -252,11 +256,15 @@ impl SessionInner {
         now
     }
 
-    pub(crate) fn view_of(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
+    pub(crate) fn view_of(
+        &self,
+        spec: Arc<AgentSpec>,
+        authority: Arc<Authority>,
+    ) -> Arc<AgentView> {
         let mut view = AgentView {
             catalog: self.catalog_for(&spec.id),
-            spec: Arc::new(spec),
-            authority: Arc::new(authority),
+            spec,
+            authority,
             declared: Vec::new(),
             store: ResourceMap::default(),
             session: Arc::clone(&self.view),

@@ -1,9 +1,7 @@
 //! A part of an agent's conversation, as it is in the index.
 
-use std::collections::BTreeSet;
-
 use deputize_core::SessionId;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::truncate::truncate_bytes;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -32,7 +30,7 @@ pub struct ConversationPage {
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.
-    pub outside: BTreeSet<Source>,
+    pub outside: SourceSet,
     /// The agent without its session; empty for the top agent.
     pub agent: String,
     /// The texts, in their order.

@@ -1,9 +1,7 @@
 //! What a search found.
 
-use std::collections::BTreeSet;
-
 use deputize_core::SessionId;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 
 use crate::entry::EntryKind;
 use crate::snippet::Snippet;
@@ -48,7 +46,7 @@ pub struct FoundSession {
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.
-    pub outside: BTreeSet<Source>,
+    pub outside: SourceSet,
     /// What was found in it, best first.
     pub texts: Vec<FoundText>,
 }

@@ -1,10 +1,9 @@
 //! What a model reads of past sessions.
 
-use std::collections::BTreeSet;
-
 use deputize_core::ToolOutput;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::source::{Source, lasting_labels};
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use jiff::Timestamp;
 
 use crate::conversation::ConversationPage;
@@ -80,10 +79,10 @@ pub(crate) fn page_output(page: &ConversationPage) -> ToolOutput {
 }
 
 /// Returns a line about a session, and one about what it read from outside.
-fn head(session: &str, begun: u64, goal: &str, outside: &BTreeSet<Source>) -> String {
+fn head(session: &str, begun: u64, goal: &str, outside: &SourceSet) -> String {
     let mut text = format!("{session} ({}): {goal}\n", date(begun));
     if !outside.is_empty() {
-        let mut named = lasting_labels(outside);
+        let mut named = outside.lasting_labels();
         let more = named.len().saturating_sub(SOURCES);
         named.truncate(SOURCES);
         named.extend((more > 0).then(|| format!("{more} more")));

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::source::lasting_labels;
 use deputize_core::tool::{CallCheck, CallRisk, HarmlessCalls, spec_of};
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
@@ -249,7 +248,7 @@ impl JobCall<'_> {
             max_tokens: None,
             paused: false,
             changed_ms: now_ms,
-            sources: lasting_labels(&outside.sources()),
+            sources: outside.sources().lasting_labels(),
         };
         job.check().map_err(refused)?;
         Ok(job)

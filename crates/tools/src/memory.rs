@@ -2,7 +2,7 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
-use deputize_core::source::{Source, lasting_labels};
+use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
@@ -125,7 +125,7 @@ fn change(args: &Args, cx: &ToolCx, choose: fn(&MemoryFiles) -> MemoryFiles) -> 
     let files = settings.files.as_ref().map(choose);
     let files = files.ok_or_else(|| ToolError::refused(NO_MEMORY))?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default).sources();
-    let outside = lasting_labels(&outside);
+    let outside = outside.lasting_labels();
     let given = |text: &Option<String>, name: &str| match text {
         Some(text) if !text.trim().is_empty() => Ok(text.clone()),
         _ => Err(ToolError::refused(format!("give `{name}`"))),

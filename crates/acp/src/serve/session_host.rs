@@ -1,12 +1,11 @@
 //! Interface to the host program: sessions, and turns in them.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::authority::ApproverMode;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{Approver, BoxFuture, Cancel, Catalog, Observer, Outcome, Record, SessionId};
 
 /// The sessions of a program.
@@ -130,7 +129,7 @@ pub struct TurnRequest {
     /// The person's message, with `[image 1]` where the first image stands.
     pub text: String,
     /// Its sources, beside the person.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Its images; none unless [`SessionFacts::takes_images`].
     pub images: Vec<EditorImage>,
     /// Who sees the records.

@@ -104,7 +104,11 @@ fn child(
     }
     let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
     let authority = parent.authority.intersect(&spec.grant);
-    Ok(composition.assembly.view(spec, authority, composition.tool_settings()))
+    Ok(composition.assembly.view(
+        Arc::unwrap_or_clone(spec),
+        authority,
+        composition.tool_settings(),
+    ))
 }
 
 /// The children that a call of this agent would make.
@@ -204,7 +208,11 @@ pub(super) fn above(
         let plan = planned(composition, &view, &call)?;
         let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
         let authority = view.authority.intersect(&spec.grant);
-        view = composition.assembly.view(spec, authority, composition.tool_settings());
+        view = composition.assembly.view(
+            Arc::unwrap_or_clone(spec),
+            authority,
+            composition.tool_settings(),
+        );
     }
     Ok(view)
 }

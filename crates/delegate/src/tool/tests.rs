@@ -191,7 +191,7 @@ impl Spawn for Home {
     fn attach<'a>(
         &'a self,
         parent: &'a AgentView,
-        children: Vec<&'a AgentSpec>,
+        children: Vec<&'a Arc<AgentSpec>>,
         per_session: Option<u32>,
         cancel: &'a Cancel,
     ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {
@@ -202,8 +202,8 @@ impl Spawn for Home {
             self.0.counts(parent).check(new.len(), per_session)?;
         }
         self.0.known.lock().extend(new);
-        let start = |spec: &'a AgentSpec| {
-            ChildStart::new(move || Box::pin(async { self.start(spec.clone(), cancel) }))
+        let start = |spec: &'a Arc<AgentSpec>| {
+            ChildStart::new(move || Box::pin(async { self.start((**spec).clone(), cancel) }))
         };
         Ok(children.into_iter().map(start).collect())
     }

@@ -339,9 +339,9 @@ fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use deputize_core::message::{CallStatus, ModelText, UserMessage};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolName, ToolResult};
 
     use super::*;
@@ -370,7 +370,7 @@ mod tests {
                 text: ModelText::own(text),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             })
         };
         let opaque = OpaqueBlock::new;

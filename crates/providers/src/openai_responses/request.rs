@@ -256,12 +256,12 @@ fn output_entry(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::message::{
         AssistantMessage, CallStatus, ModelText, OpaqueBlock, UserMessage,
     };
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{ToolCall, ToolName, ToolResult};
     use proptest::prelude::*;
 
@@ -294,7 +294,7 @@ mod tests {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         })
     }
 

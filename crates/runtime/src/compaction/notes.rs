@@ -215,12 +215,12 @@ fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
 
     use deputize_core::agent::AgentActivity;
     use deputize_core::event::ToolEnd;
     use deputize_core::message::ModelText;
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{
         AgentId, CallId, Catalog, Event, SessionId, Status, ToolEffect, ToolResult,
     };
@@ -409,7 +409,7 @@ mod tests {
                 text: ModelText::own(""),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             };
             state.apply(&Event::ToolEnd(Box::new(ToolEnd {
                 tool,

@@ -47,7 +47,7 @@ async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
     assert_eq!(routes.len(), 2);
     let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
     let cut = root.intersect(&Grant { models: Some(may), ..Grant::default() });
-    let view = shared.view_of(spec, cut);
+    let view = shared.view_of(Arc::new(spec), Arc::new(cut));
     let cx = AgentContext::new(Arc::clone(shared), view, EarlierTime::default(), Cancel::new());
     let agent = ReadyAgent { cx: Arc::new(cx), routes, place: None };
     let outcome = LocalAgent::launch(agent).wait().await;

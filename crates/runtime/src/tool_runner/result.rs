@@ -1,13 +1,13 @@
 //! Results of calls, for the model and the record.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use deputize_core::image::Image;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::{Secrets, Source, clean, for_terminal_line, frame_for_model};
+use deputize_core::source_set::SourceSet;
 use deputize_core::todo::TodoItem;
 use deputize_core::tool::DisplayedDiff;
 use deputize_core::truncate::truncate_bytes;
@@ -37,7 +37,7 @@ pub(super) struct FinishedCall {
     pub(super) fingerprint: String,
     pub(super) output: ToolOutput,
     pub(super) error: Option<String>,
-    pub(super) sources: BTreeSet<Source>,
+    pub(super) sources: SourceSet,
 }
 
 impl FinishedCall {
@@ -171,7 +171,7 @@ pub(super) fn done(
         // No other call has it.
         fingerprint = format!("waited in {}", call.id);
     }
-    FinishedCall { status, text, fingerprint, output, error, sources: BTreeSet::new() }
+    FinishedCall { status, text, fingerprint, output, error, sources: SourceSet::new() }
 }
 
 /// The text of a result: what we say of it, the framed content, the tool's remarks.

@@ -173,7 +173,8 @@ fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResu
 
 /// Attaches to one child of the agent that calls.
 pub(crate) async fn attach(cx: &ToolCx, spec: &AgentSpec) -> Result<Box<dyn Agent>, String> {
-    let starts = cx.agent.session.spawn.attach(&cx.agent, vec![spec], None, &cx.cancel);
+    let spec = Arc::new(spec.clone());
+    let starts = cx.agent.session.spawn.attach(&cx.agent, vec![&spec], None, &cx.cancel);
     let start = starts.map_err(|over| over.to_string())?.pop().unwrap();
     start.start().await.map_err(|error| error.to_string())
 }

@@ -1,6 +1,5 @@
 //! What agents keep across sessions: two Markdown files with an entry a line.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::sanitize::{Secrets, clean};
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
@@ -53,7 +53,7 @@ pub struct MemoryPrompt {
     /// Their entries; `None` if there are none.
     pub text: Option<String>,
     /// Their topics, and the sources that their marks name.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Files that are there and cannot be read.
     pub faults: Vec<MemoryFileError>,
 }
@@ -106,7 +106,7 @@ impl MemoryFiles {
     #[must_use]
     pub fn prompt_text(&self) -> MemoryPrompt {
         let mut texts = Vec::new();
-        let mut sources = BTreeSet::new();
+        let mut sources = SourceSet::new();
         let mut faults = Vec::new();
         for topic in MemoryTopic::ALL {
             let mut entries = match self.entries(topic) {

@@ -2,7 +2,7 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
-use deputize_core::source::{Source, lasting_labels};
+use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
@@ -148,7 +148,7 @@ deputize_core::register_tool!("skills", SkillManage);
 fn marked_content(args: &Args, before: &[String], cx: &ToolCx) -> Result<String, ToolError> {
     let content = args.content()?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default);
-    let mut sources = lasting_labels(&outside.sources());
+    let mut sources = outside.sources().lasting_labels();
     sources.extend(before.iter().cloned());
     marked_skill(content, &sources).map_err(|error| tool_error(error.into()))
 }

@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::fs;
 
 use deputize_core::ResourceMap;
@@ -135,7 +134,7 @@ async fn a_faulty_skill_is_named_with_what_is_wrong() {
 
 #[tokio::test]
 async fn a_mark_comes_with_an_edit_and_a_removal_also_of_a_faulty_skill() {
-    let from = BTreeSet::from([Source::web("a.example")]);
+    let from = SourceSet::from([Source::web("a.example")]);
     let mark = "written-after-reading: [\"web:a.example\"]";
     for front in ["name: notes\ndescription: Notes.", "name: other", "name: ["] {
         let bench = bench();

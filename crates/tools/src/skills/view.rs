@@ -1,8 +1,7 @@
 //! `skills_list` and `skill_view`: which skills there are, and what one says.
 
-use std::collections::BTreeSet;
-
 use deputize_core::sanitize::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolOutput,
@@ -82,7 +81,7 @@ impl TypedTool for SkillView {
         guidance(&library(settings))
     }
 
-    fn guidance_sources(&self, settings: &ResourceMap) -> BTreeSet<Source> {
+    fn guidance_sources(&self, settings: &ResourceMap) -> SourceSet {
         list_sources(&for_models(&library(settings)))
     }
 

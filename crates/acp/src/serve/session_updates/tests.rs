@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
@@ -6,6 +5,7 @@ use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::event::RequestPurpose;
 use deputize_core::message::ModelText;
 use deputize_core::model::ModelOptions;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{Catalog, Outcome, SessionId, Status, ToolResult};
 use serde_json::{Value, json};
 
@@ -62,8 +62,8 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     }
 }
 
@@ -90,7 +90,7 @@ fn returns(call: CallId, tool: &str) -> Event {
             text,
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         },
         args_bytes: 2,
         ms: 1,

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use deputize_core::event::SessionStart;
 use deputize_core::message::UserMessage;
 use deputize_core::name::ChildEndId;
@@ -172,6 +170,7 @@ fn what_came_of_children_is_reported_child_by_child() {
 #[test]
 fn people_see_content_without_the_frames_that_are_for_the_model() {
     use deputize_core::sanitize::{Source, frame_for_model, frame_quote};
+    use deputize_core::source_set::SourceSet;
     let secret = FrameSecret::new(&[1; 16]);
     let framed = |call, source: Source, content: &str| {
         frame_for_model(&secret, &root(), call, &source, content).into_string()
@@ -193,7 +192,7 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
             text,
             from: Some(ChildEndId { child: child(0), number: 1 }),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         }),
     );
     let (_folder, stored) = stored(&writer);
