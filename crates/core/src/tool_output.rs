@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::denial::Denial;
 use crate::image::Image;
 use crate::message::ModelText;
-use crate::sanitize::Source;
+use crate::source::Source;
 use crate::tool_effect::ToolEffect;
 
 /// How a screen or an editor may show a result. Models do not see it.

@@ -248,7 +248,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use deputize_core::message::{ModelText, UserMessage};
-    use deputize_core::sanitize::{Source, frame_quote};
+    use deputize_core::sanitize::frame_quote;
+    use deputize_core::source::Source;
     use deputize_core::{CallId, ToolResult};
 
     use super::*;

@@ -7,8 +7,9 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
 use deputize_core::model::{ModelOptions, Request};
 use deputize_core::run::{Input, Run, Step};
-use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+use deputize_core::sanitize::{FrameSecret, frame_for_model};
 use deputize_core::schema::Schema;
+use deputize_core::source::Source;
 use deputize_core::{AgentId, SessionId, Status, ToolDecl, ToolName, ToolResult};
 use serde_json::{Value, json};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::prompt::{Section, fill};
-use deputize_core::sanitize::{Source, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{for_terminal_line, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::{ResourceMap, ToolError};
 use deputize_documents::{DocumentOrigin, Skill, SkillError, SkillLibrary};
 

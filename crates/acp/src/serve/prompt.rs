@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
 };
-use deputize_core::sanitize::{Source, for_exact_line, frame_quote};
+use deputize_core::sanitize::{for_exact_line, frame_quote};
+use deputize_core::source::Source;
 use url::Url;
 
 use super::session_host::{EditorImage, HostError};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolOutput,
