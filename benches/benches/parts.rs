@@ -11,7 +11,8 @@ use deputize_core::event::Journal as _;
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::{ModelOptions, Reply, Request, ToolChoice};
 use deputize_core::run::{Input, Run};
-use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+use deputize_core::sanitize::{FrameSecret, frame_for_model};
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, Authority, CallId, Catalog, Event, Message, Record, SessionId, ToolDecl, ToolResult,

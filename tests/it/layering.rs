@@ -268,3 +268,16 @@ fn no_test_file_is_forgotten() {
         }
     }
 }
+
+/// The front page of `core` has a table of its modules.
+#[test]
+fn the_front_page_of_core_has_a_row_for_each_public_module() {
+    let page = std::fs::read_to_string("../crates/core/src/lib.rs").unwrap();
+    let modules = page.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let table: Vec<&str> = page.lines().filter(|line| line.starts_with("//! | [`")).collect();
+    let is_missing = |module: &&str| {
+        let links = [format!("[`{module}`]"), format!("[`mod@{module}`]")];
+        !table.iter().any(|row| links.iter().any(|link| row.contains(link)))
+    };
+    assert_eq!(modules.filter(is_missing).collect::<Vec<_>>(), [""; 0]);
+}

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, PromptParts};
-use deputize_core::sanitize::{Source, frame_quote};
+use deputize_core::sanitize::frame_quote;
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_delegate::{ToolSchemas, profile_section};
 use deputize_runtime::prompt::{BaseParts, base_prompt};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::sanitize::{Source, for_terminal_line};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::source::Source;
 use deputize_core::{BoxFuture, Resource, ToolCallResult, ToolCx, ToolError, ToolOutput};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use url::Url;

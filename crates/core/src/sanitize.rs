@@ -18,7 +18,7 @@ mod marks;
 mod secrets;
 
 pub use crate::escape::{for_exact_line, for_question, for_verbatim_line, verbatim_start};
-pub use crate::source::Source;
+use crate::source::Source;
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
@@ -69,7 +69,8 @@ impl fmt::Debug for FrameSecret {
 /// Sanitizes content for the model and frames it with its source and an unguessable boundary.
 ///
 /// ```
-/// use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+/// use deputize_core::sanitize::{FrameSecret, frame_for_model};
+/// use deputize_core::source::Source;
 /// use deputize_core::{AgentId, CallId, SessionId};
 /// let secret = FrameSecret::new(&[7; 16]);
 /// let agent = AgentId::root(&SessionId::literal("s"));

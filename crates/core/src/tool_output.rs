@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::denial::Denial;
 use crate::image::Image;
 use crate::message::ModelText;
-use crate::sanitize::Source;
+use crate::source::Source;
 use crate::source_set::SourceSet;
 use crate::tool_effect::ToolEffect;
 

@@ -69,6 +69,29 @@ impl HarmlessCalls {
     }
 }
 
+/// Why no child has a tool: only an agent without a parent uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParentOnly {
+    /// What it begins goes on after the turn.
+    OutlivesTurn,
+    /// It runs scripts, which call other tools.
+    RunsScripts,
+    /// Any other reason, as the end of a sentence about the tool: "the plan is the parent's".
+    Other(&'static str),
+}
+
+impl ParentOnly {
+    /// Returns the reason as the end of a sentence about the tool.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::OutlivesTurn => "it outlives the turn",
+            Self::RunsScripts => "it would run beside the rules that calls are judged by",
+            Self::Other(reason) => reason,
+        }
+    }
+}
+
 /// Text for the system prompt of agents that have a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolGuidance {
@@ -104,6 +127,8 @@ pub struct ToolSpec {
     pub risk: Option<CallRisk>,
     /// Whether only a person may approve its calls, also where calls are approved without asking.
     pub needs_person: bool,
+    /// Why no child has it; `None` if children may.
+    pub parent_only: Option<ParentOnly>,
     /// The kind of work that it does, for people and editors.
     pub kind: ToolKind,
     /// The arguments that describe what a call is about.
@@ -133,6 +158,7 @@ impl ToolSpec {
             harmless: None,
             risk: None,
             needs_person: false,
+            parent_only: None,
             kind: ToolKind::Other,
             subject: Subject::default(),
             repeatable: true,

@@ -398,7 +398,7 @@ fn read_job(path: &Path) -> Result<Option<Job>, JobStoreError> {
     let text = read(path);
     let text = text.map_err(|source| JobStoreError::Io { path: path.to_owned(), source })?;
     let Some(text) = text else { return Ok(None) };
-    let job = Job::parse(&text).map_err(malformed)?;
+    let job = Job::parse(&text).map_err(|error| malformed(error.to_string()))?;
     if path.file_stem().is_none_or(|stem| stem != job.name.as_str()) {
         return Err(malformed(format!("its name is `{}`: rename the file or the job", job.name)));
     }

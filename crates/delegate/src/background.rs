@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentActivity, AgentSpec};
 use deputize_core::outcome::ChildInspection;
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::{ChildLifecycle, ChildStart};
 use deputize_core::{
     AgentId, AgentView, BoxFuture, Clock, Outcome, Status, ToolCallResult, ToolCx, ToolError,

@@ -74,6 +74,7 @@ impl ControlTool {
             risk: None,
             harmless: None,
             needs_person: false,
+            parent_only: None,
             kind: ToolKind::Delegate,
             subject: Subject::new(Some("control".into()), "action", ArgumentRole::Action)
                 .with("agents", ArgumentRole::Agents),

@@ -9,8 +9,8 @@ use deputize_core::model::ModelOptions;
 use deputize_core::schema::Schema;
 use deputize_core::source_set::SourceSet;
 use deputize_core::{
-    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, ParentOnly, SessionId,
+    Tool, ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use serde_json::{Value, json};
 
@@ -168,6 +168,14 @@ fn made(path: &str) -> CatalogEntry {
         "list_dir" | "search_files" => ToolKind::Search,
         "delegate_control" | "delegate_task" | "task" | "workflow" => ToolKind::Delegate,
         _ => ToolKind::Other,
+    };
+    spec.parent_only = match name {
+        "cronjob" => Some(ParentOnly::OutlivesTurn),
+        "execute_code" => Some(ParentOnly::RunsScripts),
+        "clarify" => Some(ParentOnly::Other("a child has nobody to ask")),
+        "memory" => Some(ParentOnly::Other("what is remembered is the top agent's")),
+        "todo" => Some(ParentOnly::Other("the plan is the parent's")),
+        _ => None,
     };
     let tool = std::sync::Arc::new(IdleTool(spec));
     CatalogEntry { toolset: toolset(set), origin, tool }

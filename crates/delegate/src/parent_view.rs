@@ -7,8 +7,8 @@ use std::sync::Arc;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::{
-    AgentView, Authority, Availability, Catalog, CatalogEntry, Origin, ResourceMap, ToolDecl,
-    ToolName, ToolsetName,
+    AgentView, Authority, Availability, Catalog, CatalogEntry, Origin, ParentOnly, ResourceMap,
+    ToolDecl, ToolName, ToolsetName,
 };
 
 use crate::config::{DelegationConfig, ToolSchemas};
@@ -60,9 +60,10 @@ impl<'a> ParentView<'a> {
         self.settings.is_none_or(usable)
     }
 
-    /// Whether its model is sent a tool of that name.
-    pub(crate) fn is_sent(self, tool: &str) -> bool {
-        self.tools().any(|entry| entry.name().as_str() == tool && self.can_use(entry))
+    /// Returns the first tool that its model is sent and that no child has for that reason.
+    pub(crate) fn sent_parent_only(self, why: ParentOnly) -> Option<&'a ToolName> {
+        let is_it = |entry: &&CatalogEntry| entry.tool.spec().parent_only == Some(why);
+        self.tools().filter(is_it).find(|entry| self.can_use(entry)).map(CatalogEntry::name)
     }
 
     /// How questions of its children are answered.

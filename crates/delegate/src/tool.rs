@@ -68,6 +68,7 @@ impl DelegateTool {
             risk: None,
             harmless: None,
             needs_person: false,
+            parent_only: None,
             kind: ToolKind::Delegate,
             subject: config.options.tool_name.subject(),
             // Children are attached by ids that follow from the call.

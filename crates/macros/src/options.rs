@@ -23,6 +23,7 @@ pub(crate) struct SpecOptions {
     pub(crate) kind: Option<Kind>,
     pub(crate) subject: Option<LitStr>,
     pub(crate) verb: Option<LitStr>,
+    pub(crate) parent_only: Option<LitStr>,
     pub(crate) repeatable: Option<LitBool>,
     pub(crate) parallel: Option<LitBool>,
     pub(crate) time_limit_seconds: Option<LitInt>,
@@ -47,7 +48,7 @@ pub(crate) struct Example {
     pub(crate) arguments: TokenStream,
 }
 
-const KNOWN: &str = "toolset, name, type, effects, kind, subject, verb, repeatable, parallel, \
+const KNOWN: &str = "toolset, name, type, effects, kind, subject, verb, parent_only, repeatable, parallel, \
     time_limit_seconds, usable, example, crate";
 
 /// The kinds of tools, each with the variant of `ToolKind`.
@@ -105,6 +106,7 @@ impl Options {
             "kind" => self.spec.kind = Some(kind(&input.call(Ident::parse_any)?)?),
             "subject" => self.spec.subject = Some(input.parse()?),
             "verb" => self.spec.verb = Some(input.parse()?),
+            "parent_only" => self.spec.parent_only = Some(input.parse()?),
             "repeatable" => self.spec.repeatable = Some(input.parse()?),
             "parallel" => self.spec.parallel = Some(input.parse()?),
             "time_limit_seconds" => self.spec.time_limit_seconds = Some(input.parse()?),

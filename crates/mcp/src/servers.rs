@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::approval_store::{ApprovalStore, ApprovalStoreError};
 use crate::connection::{Connection, Timeouts};
-use crate::error::{LaunchError, McpError, McpErrorKind};
+use crate::error::{BackoffError, LaunchError, McpError, McpErrorKind};
 use crate::list_request::listed;
 use crate::listing::ServerListing;
 use crate::server::{ServerConfig, ServerLimits, ServerTarget};
@@ -182,8 +182,8 @@ impl Servers {
         let limits = managed.server.limits;
         if let Some(left) = held.rest_left(limits.backoff) {
             let fault = match held.silent {
-                true => McpErrorKind::Silent { limit: limits.start, left },
-                false => McpErrorKind::GivenUp { starts: held.starts, left },
+                true => BackoffError::Silent { limit: limits.start, left },
+                false => BackoffError::GivenUp { starts: held.starts, left },
             };
             return Err(McpError::new(name, fault));
         }

@@ -247,7 +247,8 @@ impl<'t, 'r> Ask<'t, 'r> {
 mod tests {
 
     use deputize_core::message::{ModelText, UserMessage};
-    use deputize_core::sanitize::{Source, frame_quote};
+    use deputize_core::sanitize::frame_quote;
+    use deputize_core::source::Source;
     use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolResult};
 

@@ -9,7 +9,8 @@ use deputize_core::message::UserMessage;
 use deputize_core::model::ToolChoice;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::{BudgetUnit, Step, WrapUpReason};
-use deputize_core::sanitize::{Source, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{for_terminal_line, frame_for_model};
+use deputize_core::source::Source;
 use deputize_core::{CallId, CancelReason, Event, ToolOutput};
 
 use crate::agent_context::AgentContext;

@@ -8,7 +8,8 @@ use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, ToolEnd};
 use deputize_core::message::CallStatus;
 use deputize_core::run::Step;
-use deputize_core::sanitize::{Source, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{for_terminal_line, frame_for_model};
+use deputize_core::source::Source;
 use deputize_core::{
     AgentId, AgentView, CallId, Cancel, CancelReason, Catalog, Effects, Event, Outcome, Status,
     ToolEffect, ToolResult, describe_error,

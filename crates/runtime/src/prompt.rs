@@ -20,7 +20,8 @@ use std::path::Path;
 
 use deputize_core::ToolName;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
-use deputize_core::sanitize::{Source, clean};
+use deputize_core::sanitize::clean;
+use deputize_core::source::Source;
 use deputize_core::truncate::truncate_lines;
 
 const IDENTITY: &str = include_str!("../prompts/identity.md");

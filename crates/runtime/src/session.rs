@@ -8,7 +8,8 @@ use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::event::Journal;
 use deputize_core::model::ModelOptions;
-use deputize_core::sanitize::{Source, frame_quote};
+use deputize_core::sanitize::frame_quote;
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::tool::{Progress, SessionView};
 use deputize_core::{

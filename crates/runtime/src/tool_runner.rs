@@ -184,12 +184,10 @@ impl ToolRunner {
         let scrub = |text: &String| secrets.scrub(text).into_owned();
         let output = (done.status == CallStatus::Ok).then_some(&done.output);
         let output = output.map(|it| (scrub(&it.content), it.notes.iter().map(scrub).collect()));
-        let end = self.tool_end(call, done, started.elapsed());
         // The text of a call that failed has its content and its notes, behind the reason.
-        let (content, notes) = output.unwrap_or_else(|| {
-            let text = end.content();
-            (text.strip_prefix("error: ").unwrap_or(&text).to_owned(), Vec::new())
-        });
+        let (content, notes) =
+            output.unwrap_or_else(|| (done.script_text(&self.boundary(call)), Vec::new()));
+        let end = self.tool_end(call, done, started.elapsed());
         let facts = end.facts.clone();
         let result = NestedResult { status: end.result.status, content, notes, facts };
         self.record_end(end).await?;
@@ -378,14 +376,19 @@ impl ToolRunner {
         done
     }
 
+    /// Returns the boundary of frames in a call's result.
+    fn boundary(&self, call: &ToolCall) -> String {
+        frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id)
+    }
+
     /// Returns the end of a call for the record.
     fn tool_end(&self, call: &ToolCall, done: FinishedCall, took: Duration) -> ToolEnd {
+        let text = done.text();
         let facts = done.output.facts.into_iter();
         let secrets = &self.cx.shared.parts.secrets;
         // Nothing else can have it in it: it cannot be guessed.
-        let boundary =
-            frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id);
-        let framed = done.text.as_str().contains(&boundary);
+        let boundary = self.boundary(call);
+        let framed = text.as_str().contains(&boundary);
         let mut sources = self.cx.state.read().call_sources(call.id);
         sources.extend(done.sources);
         ToolEnd {
@@ -394,7 +397,7 @@ impl ToolRunner {
             result: ToolResult {
                 call: call.id,
                 status: done.status,
-                text: done.text,
+                text,
                 fingerprint: done.fingerprint,
                 images: done.output.images,
                 sources,

@@ -2,11 +2,11 @@
 
 use deputize_core::message::ModelText;
 use deputize_core::person::{Person, PersonAnswer, PersonQuestion};
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Availability, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Example, ParentOnly, ResourceMap, Subject, ToolCallResult, ToolCx,
+    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,6 +50,7 @@ impl TypedTool for Clarify {
             examples: vec![Example { title: "A choice", arguments }],
             kind: ToolKind::Other,
             subject: Subject::new(Some("ask you".into()), "question", ArgumentRole::Text),
+            parent_only: Some(ParentOnly::Other("a child has nobody to ask")),
             // The person has a limit of their own.
             time_limit: None,
             parallel: false,

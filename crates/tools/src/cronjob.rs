@@ -7,9 +7,9 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_core::tool::{CallCheck, CallRisk, HarmlessCalls, spec_of};
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
-    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ResourceMap, Subject,
-    ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
-    TypedTool, describe_error,
+    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ParentOnly, ResourceMap,
+    Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec,
+    ToolsetName, TypedTool, describe_error,
 };
 use deputize_cron::{
     Job, JobName, JobSettings, JobStore, JobStoreError, RunRecord, RunStatus, Schedule, next_time,
@@ -86,6 +86,7 @@ impl TypedTool for CronJob {
             harmless: Some(HarmlessCalls { argument: "action", values: &["list"] }),
             // Its agent works when nobody watches.
             needs_person: true,
+            parent_only: Some(ParentOnly::OutlivesTurn),
             risk: Some(CallRisk::new(
                 CallRisk::LASTING,
                 "jobs run by themselves when nobody watches, with the toolsets that they name",

@@ -11,8 +11,8 @@ mod tests;
 use deputize_core::message::ModelText;
 use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
-    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject, ToolCallResult,
+    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{Exit, Output};
 use schemars::JsonSchema;
@@ -61,6 +61,7 @@ impl TypedTool for ExecuteCode {
                 title: "Only a number returns",
                 arguments: serde_json::json!({"code": code}),
             }],
+            parent_only: Some(ParentOnly::RunsScripts),
             kind: ToolKind::Execute,
             subject: Subject::new(Some("run Python".into()), "code", ArgumentRole::Command),
             ..ToolSpec::effectful(spec_of::<Args>("execute_code", DESCRIPTION), Effects::Unknown)

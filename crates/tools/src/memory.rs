@@ -5,8 +5,8 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
-    ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Effects, Example, ParentOnly, Resource, ResourceMap, Subject,
+    ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,6 +84,7 @@ impl TypedTool for MemoryTool {
         let decl = spec_of::<Args>(MEMORY_TOOL, DESCRIPTION);
         ToolSpec {
             examples: vec![Example { title: "A fact about the work", arguments }],
+            parent_only: Some(ParentOnly::Other("what is remembered is the top agent's")),
             kind: ToolKind::Edit,
             subject: Subject::new(Some("fact".into()), "action", ArgumentRole::Action)
                 .with("text", ArgumentRole::Text),

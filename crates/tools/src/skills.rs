@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use deputize_core::prompt::{Section, fill};
-use deputize_core::sanitize::{Source, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{for_terminal_line, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::{ResourceMap, ToolError};
 use deputize_documents::{DocumentOrigin, Skill, SkillError, SkillLibrary};

@@ -98,7 +98,7 @@ async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_reported_once
     let told = resumed(&lab, true).await;
     let lead = &told["children"][0];
     let leaf = &told["children"][0]["children"][0];
-    let why = json!("an agent above it stopped it (`delegate_control`)");
+    let why = json!("an agent above it stopped it");
     for child in [lead, leaf] {
         assert_eq!((&child["status"], &child["error"]), (&json!("interrupted"), &why), "{told}");
     }

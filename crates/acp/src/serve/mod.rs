@@ -25,10 +25,10 @@ mod call_view;
 mod child_view;
 mod editor_approver;
 mod hunk;
+mod open_sessions;
 mod pending_messages;
 mod prompt;
 mod session_host;
-mod session_manager;
 mod session_updates;
 
 pub use prompt::words_of;
@@ -37,8 +37,8 @@ pub use session_host::{
     SessionListing, SessionRequest, TurnRequest,
 };
 
+use open_sessions::{OpenSessions, directory, none};
 use pending_messages::{PendingMessages, incoming, outgoing};
-use session_manager::{SessionManager, directory, none};
 
 /// Time limit for sending the last messages to the editor.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ pub async fn serve(
 ) {
     let waiting = PendingMessages::default();
     let lines = Lines::new(outgoing(output, waiting.clone()), incoming(input));
-    let manager = Arc::new(SessionManager::new(sessions, end.child(), waiting));
+    let manager = Arc::new(OpenSessions::new(sessions, end.child(), waiting));
     // An editor that reads nothing more is not waited for.
     let stuck = async {
         manager.end.cancelled().await;
@@ -86,7 +86,7 @@ pub async fn serve(
 /// Talks to the editor until it is gone, or all is to end and has.
 async fn connect<O, I>(
     who: ServerIdentity,
-    manager: &Arc<SessionManager>,
+    manager: &Arc<OpenSessions>,
     lines: Lines<O, I>,
 ) -> Result<(), Error>
 where
@@ -124,7 +124,7 @@ where
 /// Answers a request, at once or later: while one is worked on, others come.
 fn answer(
     who: ServerIdentity,
-    manager: &Arc<SessionManager>,
+    manager: &Arc<OpenSessions>,
     request: ClientRequest,
     responder: Responder,
     connection: ConnectionTo<Client>,
@@ -176,7 +176,7 @@ fn answer(
 }
 
 fn later<T: JsonRpcResponse + Send>(
-    manager: &SessionManager,
+    manager: &OpenSessions,
     responder: Responder,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<(), Error> {

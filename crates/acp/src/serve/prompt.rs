@@ -3,7 +3,8 @@
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
 };
-use deputize_core::sanitize::{Source, for_exact_line, frame_quote};
+use deputize_core::sanitize::{for_exact_line, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use url::Url;
 

@@ -293,7 +293,9 @@ impl AgentBuilder {
     }
 
     /// Builds the agent. Nothing is sent to a model yet; MCP servers and plugins are asked what they
-    /// have.
+    /// have. The call blocks its thread meanwhile, for a server at most as long as its start may
+    /// take (30 seconds unless set). In an asynchronous program with servers, call it by
+    /// `tokio::task::spawn_blocking`.
     ///
     /// # Errors
     /// When the model or the workspace is missing or cannot be used, or tools do not fit together.

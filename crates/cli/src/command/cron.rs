@@ -3,7 +3,8 @@
 use deputize_core::Clock as _;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_cron::{
-    Job, JobHistory, JobName, JobStore, JobStoreError, MissedPolicy, Schedule, next_time, timestamp,
+    Job, JobError, JobHistory, JobName, JobStore, JobStoreError, MissedPolicy, Schedule, next_time,
+    timestamp,
 };
 use deputize_runtime::SystemClock;
 use jiff::Timestamp;
@@ -183,7 +184,7 @@ fn edit(
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob::Malformed(why));
     let written = edit_text(around, &format!("{name}.json"), &before, |text| {
-        let job = Job::parse(text.as_bytes()).map_err(|why| invalid(with_near_field(why)))?;
+        let job = Job::parse(text.as_bytes()).map_err(|error| invalid(with_near_field(&error)))?;
         if job.name != *name {
             return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
         }
@@ -205,17 +206,16 @@ fn edit(
     Ok(())
 }
 
-/// Adds the nearest field to an error about one that a job does not have.
-fn with_near_field(why: String) -> String {
-    // The names in it are in backticks: first the unknown one, then those that there are.
-    let mut names = why
-        .strip_prefix("unknown field `")
-        .into_iter()
-        .flat_map(|names| names.split('`').step_by(2));
-    let near = names.next().and_then(|unknown| nearest(unknown, names));
+/// Returns what is wrong with the text of a job, with the nearest field in place of one that a job does
+/// not have.
+fn with_near_field(error: &JobError) -> String {
+    let near = match error {
+        JobError::UnknownField { name } => nearest(name, Job::FIELDS),
+        _ => None,
+    };
     match near {
-        Some(near) => format!("{why}; did you mean `{near}`?"),
-        None => why,
+        Some(near) => format!("{error}; did you mean `{near}`?"),
+        None => error.to_string(),
     }
 }
 

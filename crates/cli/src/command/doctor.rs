@@ -2,6 +2,7 @@
 
 #[cfg(feature = "browser")]
 mod browser;
+mod check;
 mod extensions;
 mod jobs;
 mod messaging;
@@ -12,6 +13,8 @@ mod storage;
 use deputize_core::Availability;
 use deputize_core::authority::ApproverMode;
 use serde_json::{Value, json};
+
+use check::{Check, Health};
 
 use crate::args::Doctor;
 use crate::command::aligned;
@@ -26,59 +29,6 @@ use crate::hooks::program::{faults, on_path};
 use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::stdio::{output_columns, print};
-
-/// The result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Health {
-    Good,
-    /// It works in part.
-    Less,
-    Bad,
-}
-
-impl Health {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Less => "warn",
-            Self::Bad => "fail",
-        }
-    }
-}
-
-/// One line of the report.
-struct Check {
-    what: &'static str,
-    health: Health,
-    found: String,
-}
-
-impl Check {
-    fn new(what: &'static str, found: Result<String, String>) -> Self {
-        match found {
-            Ok(found) => Self { what, health: Health::Good, found },
-            Err(found) => Self { what, health: Health::Bad, found },
-        }
-    }
-
-    fn at_worst_less(self) -> Self {
-        let health = if self.health == Health::Bad { Health::Less } else { self.health };
-        Self { health, ..self }
-    }
-
-    /// Returns a row, and one more for each further line of the finding.
-    fn rows(&self) -> Vec<[String; 3]> {
-        let row = |(at, line): (usize, &str)| {
-            let [health, what] = if at == 0 { [self.health.word(), self.what] } else { [""; 2] };
-            [format!("{health:<4}"), format!("{what:<15}"), line.to_owned()]
-        };
-        self.found.split('\n').enumerate().map(row).collect()
-    }
-
-    const fn less(what: &'static str, found: String) -> Self {
-        Self { what, health: Health::Less, found }
-    }
-}
 
 /// Checks everything and prints the report. Returns 1 if something does not work.
 pub(crate) fn doctor(

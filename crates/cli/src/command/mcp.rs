@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_mcp::{
-    ApprovalStore, McpError, McpErrorKind, ServerChange, ServerConfig, ServerListing, ServerRecord,
-    ServerTarget, look,
+    ApprovalStore, McpError, McpErrorKind, ReachError, ServerChange, ServerConfig, ServerListing,
+    ServerRecord, ServerTarget, look,
 };
 use deputize_tools::Processes;
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ impl<'a> ConfiguredServer<'a> {
 /// Returns whether a server says what it has only to a person who signed in.
 fn wants_sign_in(error: &CliError) -> bool {
     let error = error.source_as::<McpError>();
-    error.is_some_and(|error| matches!(error.fault, McpErrorKind::SignIn(_)))
+    error.is_some_and(|error| matches!(error.fault, McpErrorKind::Reach(ReachError::SignIn(_))))
 }
 
 fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
@@ -150,21 +150,20 @@ fn load_sources(
 
 /// Returns what to do about a server by HTTP that cannot be used, around its address.
 const fn advice(fault: &McpErrorKind) -> Option<(&'static str, &'static str)> {
+    let McpErrorKind::Reach(fault) = fault else { return None };
     Some(match fault {
-        McpErrorKind::Http(_) => ("check the address", ", and whether the server runs"),
-        McpErrorKind::Status { code: 300..=399, .. } => {
+        ReachError::Http(_) => ("check the address", ", and whether the server runs"),
+        ReachError::Status { code: 300..=399, .. } => {
             ("if you trust the address that it names, give that instead of", "")
         }
-        McpErrorKind::Status { code: 401 | 403, .. } => {
+        ReachError::Status { code: 401 | 403, .. } => {
             ("check the credentials that `--header` or the sign-in sends to", "")
         }
-        McpErrorKind::Status { code: 429, .. } => {
+        ReachError::Status { code: 429, .. } => {
             ("try again later:", " limits how often it is asked")
         }
-        McpErrorKind::Status { code: 500..=599, .. } => {
-            ("try again later, or tell whoever runs", "")
-        }
-        McpErrorKind::Status { .. } | McpErrorKind::NoServer(_) => {
+        ReachError::Status { code: 500..=599, .. } => ("try again later, or tell whoever runs", ""),
+        ReachError::Status { .. } | ReachError::NoServer(_) => {
             ("check the address", ": that of an MCP server often ends in /mcp")
         }
         _ => return None,

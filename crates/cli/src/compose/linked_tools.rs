@@ -9,7 +9,6 @@ use deputize_delegate::{DelegationConfig, DelegationOptions, ToolFlavor};
 use deputize_runtime::SystemClock;
 use tokio::runtime::Runtime;
 
-use super::AssemblyInput;
 use crate::config::{BROWSER_TOOLSET, Config};
 use crate::exit::CliError;
 
@@ -72,9 +71,9 @@ pub(crate) fn linked_catalog(links: &LinkedTools) -> Catalog {
 }
 
 /// Returns the tools of the linked crates that the configuration does not turn off.
-pub(super) fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
-    let catalog = from.links.catalog().map_err(CliError::usage)?;
-    Ok(catalog.filtered(|entry| !is_off(from.config, entry)))
+pub(super) fn linked(links: &LinkedTools, config: &Config) -> Result<Catalog, CliError> {
+    let catalog = links.catalog().map_err(CliError::usage)?;
+    Ok(catalog.filtered(|entry| !is_off(config, entry)))
 }
 
 /// Returns the other tools of the program, which are only listed.

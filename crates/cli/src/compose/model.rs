@@ -17,7 +17,8 @@ use deputize_providers::{
     published_context_window, publishes_vision,
 };
 
-use super::{external, options};
+use super::external;
+use super::settings::options;
 use crate::config::{
     self, Config, Endpoint, KeySource, ModelChoice, ModelOverrides, ResolveError, SPOKEN,
     resolve_child_model, resolve_model,

@@ -17,7 +17,8 @@ use deputize_mcp::is_server_name;
 use deputize_runtime::{Budgets, Heartbeat};
 use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
-use super::{AssemblyInput, ComposeError, mcp};
+use super::input::{AssemblyInput, ComposeError};
+use super::mcp;
 use crate::config::{
     BROWSER_TOOLSET, Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
     built_without, nearest,

@@ -61,7 +61,8 @@ fn first_frame<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str, &'
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::sanitize::{Source, frame_quote};
+    use deputize_core::sanitize::frame_quote;
+    use deputize_core::source::Source;
     use serde_json::json;
 
     use super::*;

@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use deputize_core::sanitize::{Secrets, Source, frame_quote};
+use deputize_core::sanitize::{Secrets, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::truncate::truncate_lines;
 

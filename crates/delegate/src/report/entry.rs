@@ -7,8 +7,9 @@ use deputize_core::budget::shown_usd;
 use deputize_core::file_state::FileVersion;
 use deputize_core::outcome::{ExitReason, ToolTrace};
 use deputize_core::sanitize::{
-    Source, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
+    clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
 };
+use deputize_core::source::Source;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{AgentId, Outcome, Status};
 use serde::Serialize;

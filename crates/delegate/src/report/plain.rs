@@ -3,7 +3,8 @@
 use deputize_core::message::ModelText;
 use deputize_core::outcome::ExitReason;
 use deputize_core::prompt::FillError;
-use deputize_core::sanitize::{Source, for_exact_line};
+use deputize_core::sanitize::for_exact_line;
+use deputize_core::source::Source;
 use deputize_core::{Outcome, Status, ToolCallResult, ToolError, ToolOutput};
 
 use super::entry::{error, where_whole};

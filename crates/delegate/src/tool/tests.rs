@@ -10,7 +10,7 @@ use deputize_core::clock::FixedClock;
 use deputize_core::file_state::{FileLedger, FileVersion};
 use deputize_core::model::Usage;
 use deputize_core::outcome::{ExitReason, Receipts};
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::{
     AgentControl, ChildLifecycle as _, ChildStart, DescendantCounts, DescendantLimit, SessionView,
     Spawn, SpawnConditions,

@@ -9,7 +9,8 @@ use deputize_core::message::CallStatus;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::prompt::fill;
-use deputize_core::sanitize::{Secrets, Source, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{Secrets, for_terminal_line, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::todo::{TodoItem, TodoState};
 use deputize_core::{Effects, ToolSpec};
 

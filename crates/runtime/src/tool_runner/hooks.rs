@@ -83,7 +83,7 @@ fn seen_by_hooks<'v>(
 fn plain(cx: &AgentContext, done: &FinishedCall) -> String {
     let output = &done.output;
     if output.content.is_empty() && output.notes.is_empty() {
-        return done.text.as_str().to_owned();
+        return done.text().into_string();
     }
     let scrub = |text| cx.shared.parts.secrets.scrub(text);
     let mut plain = scrub(&output.content).into_owned();

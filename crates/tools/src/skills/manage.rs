@@ -5,8 +5,8 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Effects, Example, ParentOnly, Subject, ToolCallResult, ToolCx, ToolError,
+    ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_documents::{SkillError, SkillLibrary, marked_skill};
 use schemars::JsonSchema;
@@ -90,6 +90,7 @@ impl TypedTool for SkillManage {
         let decl = spec_of::<Args>("skill_manage", DESCRIPTION);
         ToolSpec {
             examples: vec![Example { title: "A new skill", arguments }],
+            parent_only: Some(ParentOnly::Other("what is learned is the top agent's")),
             kind: ToolKind::Edit,
             subject: Subject::new(Some("skill".into()), "action", ArgumentRole::Action)
                 .with("name", ArgumentRole::Text),

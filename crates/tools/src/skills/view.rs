@@ -1,6 +1,6 @@
 //! `skills_list` and `skill_view`: which skills there are, and what one says.
 
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::tool::spec_of;
 use deputize_core::{

@@ -169,7 +169,8 @@ fn what_came_of_children_is_reported_child_by_child() {
 
 #[test]
 fn people_see_content_without_the_frames_that_are_for_the_model() {
-    use deputize_core::sanitize::{Source, frame_for_model, frame_quote};
+    use deputize_core::sanitize::{frame_for_model, frame_quote};
+    use deputize_core::source::Source;
     use deputize_core::source_set::SourceSet;
     let secret = FrameSecret::new(&[1; 16]);
     let framed = |call, source: Source, content: &str| {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 
 use deputize_core::agent::Role;
@@ -6,7 +7,8 @@ use deputize_core::clock::FixedClock;
 use deputize_core::{AgentView, SessionId};
 
 use super::*;
-use crate::config::{ModelOverrides, Sources, load};
+use crate::compose::{LinkedTools, environment_secrets, toolset_names};
+use crate::config::{Sources, load};
 use crate::fixture::START;
 use crate::process_env::ProcessEnv;
 
@@ -270,7 +272,7 @@ fn the_names_of_toolsets_are_known_without_the_tools() {
 
 #[test]
 fn the_offline_model_names_only_providers_that_are_known() {
-    let text = include_str!("other_models.md");
+    let text = include_str!("../other_models.md");
     let named: Vec<&str> = text.split('`').filter_map(|word| word.strip_suffix("/…")).collect();
     assert_eq!(named.len(), 4, "{text}");
     for provider in named {

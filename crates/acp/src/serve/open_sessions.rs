@@ -36,7 +36,7 @@ const WAITING: usize = 100_000;
 const TITLE_CHARS: usize = 60;
 
 /// The open sessions of one editor.
-pub(crate) struct SessionManager {
+pub(crate) struct OpenSessions {
     pub(crate) sessions: Arc<dyn SessionHost>,
     /// Turns and other running work.
     pub(crate) work: TaskTracker,
@@ -70,7 +70,7 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
     held.lock()
 }
 
-impl SessionManager {
+impl OpenSessions {
     pub(crate) fn new(
         sessions: Arc<dyn SessionHost>,
         end: Cancel,
