@@ -152,6 +152,20 @@ async fn toolsets_are_chosen_in_the_persons_file() {
 }
 
 #[tokio::test]
+async fn help_is_also_a_word() {
+    let lab = Lab::new();
+    for (words, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "run"], &["run", "--help"]),
+        (&["help", "cron", "add"], &["cron", "add", "--help"]),
+    ] {
+        let [word, option] = [ended(&lab, words).await, ended(&lab, option).await];
+        assert_eq!(word.with_code(0).out, option.with_code(0).out, "{words:?}");
+    }
+    ended(&lab, &["help", "nope"]).await.with_code(2);
+}
+
+#[tokio::test]
 async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     let lab = Lab::new();
     let file = lab.path("home/config.yaml");
