@@ -88,7 +88,7 @@ async fn the_check_of_the_configuration_finds_a_plugin_that_is_not_the_pinned_on
     let text = fs::read_to_string(&file).unwrap();
     let (before, pinned) = text.split_once("sha256: ").unwrap();
     let pinned = pinned.trim_start_matches(['"', '\'']);
-    let other = text.replace(&pinned[..64], &"0".repeat(64));
+    let other = text.replace(&pinned[..64], &"a".repeat(64));
     assert!(before.contains("plugins"), "{text}");
     fs::write(&file, other).unwrap();
     let check = ended(&lab, &["config", "check"]).await.with_code(2);
