@@ -13,7 +13,7 @@ use crate::config::Config;
 pub(crate) fn toolsets_within(config: &Config, name: &str) -> Vec<String> {
     let allowed = &config.toolsets;
     let whole = vec![name.to_owned()];
-    if allowed.is_empty() || allowed.contains(&whole[0]) {
+    if allowed.is_empty() || allowed.iter().any(|it| it == name) {
         return whole;
     }
     let mut catalog = linked_catalog(&LinkedTools::new(Vec::new()));

@@ -60,7 +60,7 @@ pub(super) fn choose(
     let path = own.path.display();
     let catalog = &composition.assembly.tools.catalog;
     let (removed, parts) =
-        if enable { Default::default() } else { removed_with(name, &given, catalog)? };
+        if enable { (Vec::new(), Vec::new()) } else { removed_with(name, &given, catalog)? };
     let has_all = listed.is_empty() || is_covered(name, listed, catalog);
     let is_done = if enable { has_all } else { removed.is_empty() };
     if is_done {
