@@ -39,6 +39,21 @@ fn stop_reason(answer: &Value) -> &str {
     answer["result"]["stopReason"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
+#[tokio::test]
+async fn options_with_which_no_session_begins_are_told_at_the_start() {
+    let lab = Lab::new();
+    for (option, value, fault) in [
+        ("--profile", "nope", "there is no profile `nope`"),
+        ("-t", "nope", "there is no toolset `nope`"),
+    ] {
+        let ended = RunningProgram::start(lab.deputize(&["acp", option, value])).end().await;
+        let err = &ended.with_code(0).err;
+        assert!(err.contains(fault) && err.contains("note: no session begins in this"), "{err}");
+    }
+    let ended = RunningProgram::start(lab.deputize(&["acp", "--profile", "work"])).end().await;
+    assert_eq!(ended.with_code(0).err, "");
+}
+
 /// Content behind words of ours, as where an edit does not fit.
 #[tokio::test]
 async fn a_failed_call_is_shown_without_the_frame_that_the_model_is_sent() {

@@ -152,6 +152,20 @@ async fn toolsets_are_chosen_in_the_persons_file() {
 }
 
 #[tokio::test]
+async fn help_is_also_a_word() {
+    let lab = Lab::new();
+    for (words, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "run"], &["run", "--help"]),
+        (&["help", "cron", "add"], &["cron", "add", "--help"]),
+    ] {
+        let [word, option] = [ended(&lab, words).await, ended(&lab, option).await];
+        assert_eq!(word.with_code(0).out, option.with_code(0).out, "{words:?}");
+    }
+    ended(&lab, &["help", "nope"]).await.with_code(2);
+}
+
+#[tokio::test]
 async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     let lab = Lab::new();
     let file = lab.path("home/config.yaml");
@@ -175,11 +189,9 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     assert_eq!(now, "toolsets:\n  - web\n", "{err}");
 
     // What has other tools too stays, and the error names it.
-    for (before, name, holder, whole) in [
-        (model, "file_read", "file", "file"),
-        (model, "research", "file", "delegation, web, file"),
-        ("toolsets: [coding, web]\n", "file", "coding", "coding"),
-    ] {
+    for (before, name, holder, whole) in
+        [(model, "file_read", "file", "file"), (model, "research", "file", "delegation, web, file")]
+    {
         let (code, err, now) = change(before, &["disable", name]).await;
         assert_eq!((code, now.as_str()), (2, before), "{err}");
         let said = format!(
@@ -188,6 +200,19 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
         );
         assert_eq!(err, said);
     }
+    // What is made of others gives way to the others.
+    let (code, err, now) = change("toolsets: [coding, web]\n", &["disable", "file"]).await;
+    let left = "toolsets: [web, delegation, skills, terminal, todo]\n";
+    assert_eq!((code, now.as_str()), (0, left), "{err}");
+    let (code, err, now) = change("toolsets:\n  - coding\n", &["disable", "delegation"]).await;
+    let left = "toolsets:\n  - file\n  - skills\n  - terminal\n  - todo\n";
+    assert_eq!((code, now.as_str()), (0, left), "{err}");
+    let (_, err, now) = change("toolsets: [coding]\n", &["enable", "delegation"]).await;
+    assert_eq!(now, "toolsets: [coding]\n", "{err}");
+    assert!(err.starts_with("enabled already: delegation; "), "{err}");
+    let all = "[clarify, code_execution, cronjob, memory, messaging, session_search, web]";
+    let (_, err, now) = change(&format!("{model}toolsets: {all}\n"), &["enable", "coding"]).await;
+    assert_eq!(now, model, "{err}");
     let (code, err, now) =
         change("toolsets: [coding, delegation]\n", &["disable", "delegation"]).await;
     assert_eq!((code, now.as_str()), (0, "toolsets: [coding]\n"), "{err}");

@@ -149,7 +149,7 @@ impl Cli {
     }
 
     fn run_with(&self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-        let given: Vec<OsString> = arguments.into_iter().collect();
+        let given = with_help_option(arguments.into_iter().collect());
         remember_config(&given);
         let arguments = match Arguments::try_parse_from(&given) {
             Ok(arguments) => arguments,
@@ -212,6 +212,16 @@ impl Cli {
         };
         done.map(|()| 0)
     }
+}
+
+/// Returns the arguments with `help COMMAND` written as `COMMAND --help`. A command of its own would
+/// build the arguments of all others at each start.
+fn with_help_option(mut given: Vec<OsString>) -> Vec<OsString> {
+    if given.get(1).is_some_and(|word| word == "help") {
+        given.remove(1);
+        given.push("--help".into());
+    }
+    given
 }
 
 /// Prints the error of invalid arguments. Help and version go to standard output and are not

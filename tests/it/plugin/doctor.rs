@@ -78,3 +78,23 @@ async fn variables_of_a_plugin_that_are_none_or_not_set_are_reported() {
         assert!(!check.err.contains("hush"), "{}", check.err);
     }
 }
+
+#[tokio::test]
+async fn the_check_of_the_configuration_finds_a_plugin_that_is_not_the_pinned_one() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("archive"), true)]);
+    ended(&lab, &["config", "check"]).await.with_code(0);
+    let file = lab.path("home/config.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    let (before, pinned) = text.split_once("sha256: ").unwrap();
+    let pinned = pinned.trim_start_matches(['"', '\'']);
+    let other = text.replace(&pinned[..64], &"a".repeat(64));
+    assert!(before.contains("plugins"), "{text}");
+    fs::write(&file, other).unwrap();
+    let check = ended(&lab, &["config", "check"]).await.with_code(2);
+    assert!(
+        check.err.contains("`plugins`: ") && check.err.contains(&pinned[..64]),
+        "{}",
+        check.err
+    );
+}

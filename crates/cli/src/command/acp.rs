@@ -31,6 +31,10 @@ pub(crate) fn acp(links: &LinkedTools, mut around: ProcessEnv, args: &Acp) -> Re
     let input = own(io::stdin()).map_err(CliError::failed)?;
     let output = take_stdout()?;
     let sessions = AcpSessions(Arc::new(SharedAssembly::new(links, around, args.options())?));
+    // The editor is told by each session, and a person who tries it at a terminal by this.
+    if let Err(error) = sessions.0.check() {
+        tell(&format!("{error}\nnote: no session begins in this directory before that is mended"));
+    }
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use deputize_plugin_host::PluginFile;
+
 use crate::args::Config;
 use crate::compose::{
-    self, AssemblyInput, DollarLimits, LinkedTools, MissingPrice, ModelSelection, ca_file_fault,
-    unreachable, without_plugins,
+    self, AssemblyInput, DollarLimits, LinkedTools, MissingPrice, ModelSelection, browser_warning,
+    ca_file_fault, plugins, unreachable, without_plugins,
 };
 use crate::config::{
-    ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
-    Sources, Verb, VerbError, in_order, load, render_check, run,
+    ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, PluginEntry, Problem,
+    ProviderEntry, Sources, Verb, VerbError, in_order, load, render_check, run,
 };
 use crate::exit::CliError;
 use crate::hooks::program::faults;
@@ -40,6 +42,10 @@ pub(crate) fn config(
                 });
                 let hooks: Vec<Problem> = hooks.collect();
                 loaded.warnings.extend(hooks);
+                let browser = browser_warning(&loaded.config)
+                    .zip(loaded.origins.get("browser.enabled"))
+                    .map(|(warning, place)| Problem::new(place, warning));
+                loaded.warnings.extend(browser);
                 let skipped_models = skipped_models(&loaded, around);
                 loaded.warnings.extend(skipped_models);
                 let missing = missing_tools(&loaded, links, around, &sources);
@@ -73,6 +79,7 @@ fn with_more(
     let mut problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
     problems.extend(missing_prices(loaded, around));
     problems.extend(missing_tools);
+    problems.extend(plugin_faults(loaded, around));
     if problems.is_empty() {
         return result;
     }
@@ -80,6 +87,17 @@ fn with_more(
     let warnings = loaded.warnings.clone();
     let ca_files = Vec::new();
     Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
+}
+
+/// Files of plugins that cannot be read, or are not the pinned ones. None of their code runs.
+fn plugin_faults(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
+    let fault = |entry: &PluginEntry| {
+        let file = PluginFile::read(&plugins::place(entry, around));
+        let fault = file.and_then(|file| file.verify(&entry.sha256)).err()?;
+        let text = format!("`plugins`: {}", CliError::usage(fault).chain());
+        Some(Problem::new(loaded.origins.get("plugins")?, text))
+    };
+    loaded.config.plugins.iter().filter_map(fault).collect()
 }
 
 /// Tools that composite toolsets name and that are not there. What plugins bring is known when they

@@ -1,5 +1,7 @@
 //! `deputize cron`: scheduled jobs, and the program that runs them.
 
+use std::borrow::Cow;
+
 use deputize_core::Clock as _;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_cron::{
@@ -184,11 +186,12 @@ fn edit(
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob::Malformed(why));
     let written = edit_text(around, &format!("{name}.json"), &before, |text| {
-        let job = Job::parse(text.as_bytes()).map_err(|error| invalid(with_near_field(&error)))?;
+        let now = SystemClock.now_ms();
+        let dated = with_time(text, now);
+        let job = Job::parse(dated.as_bytes()).map_err(|error| invalid(with_near_field(&error)))?;
         if job.name != *name {
             return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
         }
-        let now = SystemClock.now_ms();
         // The time of one that was not changed may have passed.
         if !Job::parse(before.as_bytes()).is_ok_and(|before| before.schedule == job.schedule) {
             Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(around))
@@ -204,6 +207,17 @@ fn edit(
         (None, Ok(_)) => {}
     }
     Ok(())
+}
+
+/// Adds the time of the change, which nobody has to write.
+fn with_time(text: &str, now: u64) -> Cow<'_, str> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(mut job)) if !job.contains_key("changed_ms") => {
+            job.insert("changed_ms".to_owned(), now.into());
+            Cow::Owned(Value::Object(job).to_string())
+        }
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Returns what is wrong with the text of a job, with the nearest field in place of one that a job does

@@ -19,7 +19,7 @@ use crate::compose::{
     AssembledProgram, AssemblyInput, LinkedTools, ModelSelection, ResolvedModels, TopProfile,
     external, given_secrets, load_config, redact_in_log,
 };
-use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
+use crate::config::{Config, LoadedConfig, ModelOverrides, Sources, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::process_env::ProcessEnv;
@@ -83,6 +83,14 @@ impl SharedAssembly {
         let sources = self.sources(cwd)?;
         let loaded = load_config(&self.around, &sources)?;
         Ok((sources, loaded))
+    }
+
+    /// Finds what is wrong with the configuration and the profile of a session in the program's
+    /// directory.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        let sources = self.sources(&self.around.cwd(None)?)?;
+        let loaded = load(&sources).map_err(CliError::usage)?;
+        self.profile(&sources, &loaded.config).map(|_| ())
     }
 
     /// Returns whether the model of a new session in the program's directory sees images.

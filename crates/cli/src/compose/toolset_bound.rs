@@ -8,12 +8,12 @@ use super::linked_tools::{LinkedTools, linked_catalog};
 use super::settings::add_composites;
 use crate::config::Config;
 
-/// Returns the toolset itself if the configured ones have all its tools, toolsets with the tools
-/// that they have of it if they have some, and none if they have no tool of it.
+/// Returns the toolset itself if the configured ones have all its tools, or else toolsets that are a
+/// part of both; none if there are none.
 pub(crate) fn toolsets_within(config: &Config, name: &str) -> Vec<String> {
     let allowed = &config.toolsets;
     let whole = vec![name.to_owned()];
-    if allowed.is_empty() || allowed.contains(&whole[0]) {
+    if allowed.is_empty() || allowed.iter().any(|it| it == name) {
         return whole;
     }
     let mut catalog = linked_catalog(&LinkedTools::new(Vec::new()));
@@ -29,7 +29,9 @@ pub(crate) fn toolsets_within(config: &Config, name: &str) -> Vec<String> {
     let mut left = common.clone();
     let mut within = Vec::new();
     // The names of toolsets that only servers and plugins bring are among the tools.
-    for set in sets.chain(common.iter().cloned()) {
+    let own = || config.composite_toolsets.values().flat_map(|parts| &parts.tools);
+    let is_set = |name: &&String| catalog.get(name).is_none() && own().all(|tool| tool != *name);
+    for set in sets.chain(common.iter().filter(is_set).cloned()) {
         let of_set = tools(config, &catalog, std::slice::from_ref(&set));
         if of_set.iter().all(|tool| common.contains(tool))
             && left.iter().any(|tool| of_set.contains(tool))
