@@ -42,7 +42,7 @@
 //! | [`nested_call`] | calls that a running call makes of its agent's tools |
 //! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
 //! | [`budget`], [`rate_limit`], [`retry`] | costs, waiting and trying again |
-//! | [`answer`], [`sanitize`] | typed answers, and text that is safe to show or send |
+//! | [`answer`], [`sanitize`], [`wording`] | typed answers, text that is safe to show or send, words of texts |
 //! | [`external_agent`], [`memory`], [`shell_directory`] | what a host may connect |
 //!
 //! # Features and stability
@@ -108,6 +108,7 @@ mod tool_return;
 mod tool_spec;
 mod tool_subject;
 pub mod truncate;
+pub mod wording;
 
 pub use agent::Agent;
 pub use authority::Authority;

@@ -274,11 +274,11 @@ impl ToolCallTask<'_> {
     }
 
     async fn ask(&self, request: ClientRequest) -> Result<Value, ToolError> {
-        let told = |words: &str| {
+        let on_progress = |words: &str| {
             self.cx.report_progress(words);
             *self.progress.lock() = Some(words.to_owned());
         };
-        match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &told).await {
+        match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &on_progress).await {
             Ok(answer) => Ok(answer),
             Err(why) => Err(self.request_error(why).await),
         }
@@ -416,7 +416,7 @@ mod tests {
             (McpErrorKind::Http(words()), "it cannot be reached"),
             (McpErrorKind::SignIn(words()), "a person has to sign in to it"),
             (
-                McpErrorKind::Status { code: 503, said: words() },
+                McpErrorKind::Status { code: 503, message: words() },
                 "it answers HTTP 503 Service Unavailable",
             ),
             (McpErrorKind::Header(words()), "a header for it cannot be sent"),
@@ -442,8 +442,8 @@ mod tests {
             (McpErrorKind::Over, "the session is over"),
         ];
         for (fault, why) in faults {
-            let told = absent(McpError { words: words(), ..McpError::new("s", fault) });
-            let ToolError::Unavailable { text, .. } = told else { panic!("{told:?}") };
+            let actual = absent(McpError { words: words(), ..McpError::new("s", fault) });
+            let ToolError::Unavailable { text, .. } = actual else { panic!("{actual:?}") };
             let expected = format!("the call was not made: server `s` is not there; {why}");
             assert_eq!(text.to_string(), expected);
         }

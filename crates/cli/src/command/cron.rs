@@ -43,23 +43,23 @@ struct TakenName(JobName);
 /// Runs a command about jobs. `cron run` is another one.
 pub(crate) fn cron(
     links: &LinkedTools,
-    mut around: ProcessEnv,
+    mut env: ProcessEnv,
     command: &CronCommand,
 ) -> Result<(), CliError> {
     // Jobs are checked as they run: nobody can be asked.
-    around.person_available = false;
-    let around = &around;
-    let store = job_store(around)?;
+    env.person_available = false;
+    let env = &env;
+    let store = job_store(env)?;
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
         CronCommand::Run(_) => Ok(()),
-        CronCommand::List { view } => JobTable::new(&store, around).list(view.json),
+        CronCommand::List { view } => JobTable::new(&store, env).list(view.json),
         CronCommand::Show { name: job, view } => {
-            JobTable::new(&store, around).show(&name(job)?, view.json)
+            JobTable::new(&store, env).show(&name(job)?, view.json)
         }
-        CronCommand::Add(args) => add(links, around, &store, args),
+        CronCommand::Add(args) => add(links, env, &store, args),
         CronCommand::Edit { name: job, settings } => {
-            edit(links, around, &store, &name(job)?, settings)
+            edit(links, env, &store, &name(job)?, settings)
         }
         CronCommand::Rm { name: job } => {
             let job = name(job)?;
@@ -123,12 +123,12 @@ fn pause(store: &JobStore, name: &JobName, paused: bool) -> Result<(), CliError>
 
 fn add(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     store: &JobStore,
     args: &CronAdd,
 ) -> Result<(), CliError> {
     let now = SystemClock.now_ms();
-    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(around));
+    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(env));
     let missed = args.missed.as_deref().map(|policy| match policy {
         "once" => MissedPolicy::Once,
         _ => MissedPolicy::Skip,
@@ -139,7 +139,7 @@ fn add(
         prompt: args.prompt.clone(),
         toolsets: args.toolsets.clone(),
         tools: None,
-        cwd: around.cwd(args.settings.cwd.as_deref())?,
+        cwd: env.cwd(args.settings.cwd.as_deref())?,
         output: args.output.clone(),
         missed,
         timeout_seconds: None,
@@ -148,9 +148,9 @@ fn add(
         changed_ms: now,
         sources: Vec::new(),
     };
-    check_job(links, around, &args.settings, &job)?;
+    check_job(links, env, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
-    let table = JobTable::new(store, around);
+    let table = JobTable::new(store, env);
     print(&format!(
         "added: {}, next at {}\n",
         job.name,
@@ -163,14 +163,14 @@ fn add(
 /// Edits a copy. The job is replaced only by a job, and only if nothing else changed it meanwhile.
 fn edit(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     store: &JobStore,
     name: &JobName,
     settings: &Settings,
 ) -> Result<(), CliError> {
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob::Malformed(why));
-    let written = edit_text(around, &format!("{name}.json"), &before, |text| {
+    let written = edit_text(env, &format!("{name}.json"), &before, |text| {
         let job = Job::parse(text.as_bytes()).map_err(|why| invalid(with_near_field(why)))?;
         if job.name != *name {
             return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
@@ -178,10 +178,10 @@ fn edit(
         let now = SystemClock.now_ms();
         // The time of one that was not changed may have passed.
         if !Job::parse(before.as_bytes()).is_ok_and(|before| before.schedule == job.schedule) {
-            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(around))
+            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(env))
                 .map_err(CliError::usage)?;
         }
-        check_job(links, around, settings, &job)?;
+        check_job(links, env, settings, &job)?;
         let job = Job { changed_ms: now, ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
@@ -213,8 +213,8 @@ struct JobTable<'a> {
 }
 
 impl<'a> JobTable<'a> {
-    fn new(store: &'a JobStore, around: &ProcessEnv) -> Self {
-        Self { store, zone: zone(around), now: timestamp(SystemClock.now_ms()) }
+    fn new(store: &'a JobStore, env: &ProcessEnv) -> Self {
+        Self { store, zone: zone(env), now: timestamp(SystemClock.now_ms()) }
     }
 
     fn list(&self, as_json: bool) -> Result<(), CliError> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use deputize_core::sanitize::{Secrets, Source, frame_quote};
 use deputize_core::truncate::truncate_lines;
 
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Name of the frame.
 const NAME: &str = "stdin";

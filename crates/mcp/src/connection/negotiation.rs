@@ -38,7 +38,7 @@ impl HandshakeError {
     /// Returns why the server cannot be used.
     pub(super) fn into_fault(self) -> McpErrorKind {
         match self.code {
-            Some(code) => McpErrorKind::Status { code, said: self.why },
+            Some(code) => McpErrorKind::Status { code, message: self.why },
             None => (self.kind)(self.why),
         }
     }

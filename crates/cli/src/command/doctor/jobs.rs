@@ -15,13 +15,13 @@ const TARGET_CHARS: usize = 40;
 
 /// Checks the files of all jobs, and what the jobs name. Without a configuration, targets are not
 /// looked up.
-pub(super) fn checks(around: &ProcessEnv, config: Option<&Config>) -> Vec<Check> {
+pub(super) fn checks(env: &ProcessEnv, config: Option<&Config>) -> Vec<Check> {
     // The check of the sessions says why there is no place for jobs.
-    let Ok(store) = job_store(around) else { return Vec::new() };
+    let Ok(store) = job_store(env) else { return Vec::new() };
     match store.list() {
         Ok(listing) => {
             let broken = listing.faults.into_iter().map(unreadable);
-            let faulty = listing.jobs.iter().flat_map(|job| check(&store, job, around, config));
+            let faulty = listing.jobs.iter().flat_map(|job| check(&store, job, env, config));
             broken.chain(faulty).collect()
         }
         Err(error) => vec![unreadable(error)],
@@ -29,7 +29,7 @@ pub(super) fn checks(around: &ProcessEnv, config: Option<&Config>) -> Vec<Check>
 }
 
 /// Checks the history of a job, its directory and its target.
-fn check(store: &JobStore, job: &Job, around: &ProcessEnv, config: Option<&Config>) -> Vec<Check> {
+fn check(store: &JobStore, job: &Job, env: &ProcessEnv, config: Option<&Config>) -> Vec<Check> {
     let name = &job.name;
     let mut checks: Vec<Check> = store.history(name).err().map(unreadable).into_iter().collect();
     let edit = format_command("cron edit");
@@ -37,7 +37,7 @@ fn check(store: &JobStore, job: &Job, around: &ProcessEnv, config: Option<&Confi
         let found = format!("{name}: {fault}; `{edit} {name}` changes the job");
         checks.push(Check::less("jobs", found));
     };
-    if let Err(error) = around.cwd(Some(&job.cwd)) {
+    if let Err(error) = env.cwd(Some(&job.cwd)) {
         add(&error.chain());
     }
     if let (Some(target), Some(config)) = (&job.output, config)

@@ -38,16 +38,16 @@ enum ChoiceError {
 /// Writes into the person's file that agents have a toolset, or that they have it no longer.
 pub(super) fn choose(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     choice: &Choice,
     enable: bool,
 ) -> Result<(), CliError> {
     let name = choice.toolset.as_str();
-    let sources = around.sources(&choice.settings, Vec::new())?;
+    let sources = env.sources(&choice.settings, Vec::new())?;
     // Also the note at the end is about the file as this change leaves it.
     let lock = UserFileLock::wait(&sources)?;
     let own = UserFile::read(&sources)?;
-    let composition = compose(links, around, &choice.settings)?;
+    let composition = compose(links, env, &choice.settings)?;
     let there = there(&composition);
     let listed = &own.config.toolsets;
     let mut composites = composition.assembly.tools.catalog.composites();
