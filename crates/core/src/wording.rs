@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 /// Returns a number with its noun: `1 line`, `2 lines`, `2 matches`, `2 entries`.
 #[must_use]
-pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+pub fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     if number == N::from(1) { format!("1 {noun}") } else { format!("{number} {}", plural(noun)) }
 }
 
