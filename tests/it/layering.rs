@@ -98,8 +98,8 @@ fn published_crates_have_an_order_and_say_what_they_are() {
         .collect();
     assert!(left.contains_key("deputize-core") && !left.contains_key("deputize-tests"));
     for (name, package) in &left {
-        let told = [&package.description, &package.license];
-        assert!(told.into_iter().all(Option::is_some) && package.readme.is_some(), "{name}");
+        let actual = [&package.description, &package.license];
+        assert!(actual.into_iter().all(Option::is_some) && package.readme.is_some(), "{name}");
     }
     let mut published = BTreeSet::new();
     loop {

@@ -162,8 +162,8 @@ async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
 /// Returns the one event of a kind that has an estimate.
 async fn estimate(lab: &Lab, kind: &str) -> Value {
     let exported = lab.deputize(&["sessions", "export", &lab.session()]);
-    let told = events(&RunningProgram::start(exported).end().await.with_code(0).out);
-    let mut found = told.into_iter().filter(|it| it["type"] == kind && it["estimated"] == true);
+    let actual = events(&RunningProgram::start(exported).end().await.with_code(0).out);
+    let mut found = actual.into_iter().filter(|it| it["type"] == kind && it["estimated"] == true);
     let one = found.next().expect("an estimate");
     assert_eq!(found.next(), None);
     one
@@ -176,7 +176,7 @@ async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resu
     let session = lab.session();
     let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
     let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
     let lost = estimate(&lab, "model.error").await;
     assert_eq!((&lost["kind"], &lost["depth"]), (&json!("incomplete"), &json!(1)), "{lost}");
     assert!(lost["message"].as_str().unwrap().contains("the program ended"), "{lost}");
@@ -184,9 +184,9 @@ async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resu
     let input = lost["input_tokens"].as_u64().unwrap();
     assert!((1_501..2_000).contains(&input), "{lost}");
     let tokens = |of: &Value| (of["tokens"]["input"].clone(), of["tokens"]["output"].clone());
-    assert_eq!(tokens(&told["children"][0]), (json!(3_000 + input), json!(400)), "{told}");
-    assert_eq!(tokens(&told), (json!(6_000 + input), json!(800)), "{told}");
-    assert_eq!(told["children"][0]["api_calls"], 3, "{told}");
+    assert_eq!(tokens(&actual["children"][0]), (json!(3_000 + input), json!(400)), "{actual}");
+    assert_eq!(tokens(&actual), (json!(6_000 + input), json!(800)), "{actual}");
+    assert_eq!(actual["children"][0]["api_calls"], 3, "{actual}");
     let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
     assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "seen\n");
 }

@@ -32,9 +32,7 @@ pub(crate) enum PageAction {
     Click(u32),
     /// Type a text into the element with this number.
     Type {
-        /// The number.
         element: u32,
-        /// The text.
         text: String,
         /// Whether Enter is pressed after it.
         submit: bool,

@@ -143,7 +143,7 @@ impl ToolHarness {
     pub async fn call(&self, tool: &str, arguments: Value) -> ToolCallResult {
         let Some(entry) = self.agent.catalog.get(tool) else {
             let names: Vec<_> = self.agent.catalog.iter().map(|it| it.name().as_str()).collect();
-            panic!("no tool is called `{tool}` here; there are: {}", names.join(", "));
+            panic!("no tool is called `{tool}` here; known: {}", names.join(", "));
         };
         entry.tool.call(arguments, &self.cx()).await
     }

@@ -45,42 +45,39 @@ pub(crate) use toolset_bound::toolsets_within;
 pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings, unknown_toolsets};
 
 /// Adds the values that are passed to external programs and must stay secret.
-pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
-    external::secrets(config, around, secrets);
-    mcp::secrets(config, around, secrets);
-    plugins::secrets(config, around, secrets);
-    web::secrets(config, around, secrets);
-    messaging::secrets(config, around, secrets);
+pub(crate) fn given_secrets(config: &Config, env: &ProcessEnv, secrets: &mut Secrets) {
+    external::secrets(config, env, secrets);
+    mcp::secrets(config, env, secrets);
+    plugins::secrets(config, env, secrets);
+    web::secrets(config, env, secrets);
+    messaging::secrets(config, env, secrets);
 }
 
 /// Loads the configuration and prints its warnings. Its secrets stay out of the log.
-pub(crate) fn load_config(
-    around: &ProcessEnv,
-    sources: &Sources,
-) -> Result<LoadedConfig, CliError> {
-    let loaded = around.load(sources)?;
-    redact_in_log(&loaded.config, around);
+pub(crate) fn load_config(env: &ProcessEnv, sources: &Sources) -> Result<LoadedConfig, CliError> {
+    let loaded = env.load(sources)?;
+    redact_in_log(&loaded.config, env);
     Ok(loaded)
 }
 
 /// Redacts the secrets of a configuration in the program's log.
-pub(crate) fn redact_in_log(config: &Config, around: &ProcessEnv) {
-    if around.log.is_on() {
-        around.log.redact(&config_secrets(config, around));
+pub(crate) fn redact_in_log(config: &Config, env: &ProcessEnv) {
+    if env.log.is_on() {
+        env.log.redact(&config_secrets(config, env));
     }
 }
 
 /// Returns the secrets of a configuration, without those of the environment alone.
-fn config_secrets(config: &Config, around: &ProcessEnv) -> Secrets {
+fn config_secrets(config: &Config, env: &ProcessEnv) -> Secrets {
     let mut secrets = Secrets::default();
-    given_secrets(config, around, &mut secrets);
-    model::provider_secrets(config, around, &mut secrets);
+    given_secrets(config, env, &mut secrets);
+    model::provider_secrets(config, env, &mut secrets);
     secrets
 }
 
 /// Returns every value that is a secret by the configuration or by its variable's name.
-pub(crate) fn all_secrets(config: &Config, around: &ProcessEnv) -> Secrets {
-    let mut secrets = config_secrets(config, around);
-    secrets.add_all(&environment_secrets(around));
+pub(crate) fn all_secrets(config: &Config, env: &ProcessEnv) -> Secrets {
+    let mut secrets = config_secrets(config, env);
+    secrets.add_all(&environment_secrets(env));
     secrets
 }

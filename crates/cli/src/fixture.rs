@@ -216,7 +216,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
         ],
         receipts: Receipts::default(),
         below: BTreeMap::new(),
-        found: None,
+        inspection: None,
         session_path: None,
     }
 }

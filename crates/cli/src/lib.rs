@@ -51,7 +51,6 @@ mod screen;
 mod stdio;
 mod stop;
 mod task;
-mod wording;
 mod zone;
 
 pub use cli::Cli;

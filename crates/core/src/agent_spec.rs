@@ -127,7 +127,7 @@ pub struct AgentSpec {
     /// that starts it. The journal holds those messages once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_fork: bool,
-    /// Its toolsets.
+    /// Names of its toolsets.
     pub toolsets: Vec<ToolsetName>,
     /// Its tools, in the order in which they are sent.
     pub tools: Vec<ToolName>,
@@ -135,7 +135,7 @@ pub struct AgentSpec {
     pub grant: Grant,
     /// How its approval questions are answered.
     pub approver: ApproverMode,
-    /// Its limits.
+    /// Limits of its run.
     pub limits: AgentLimits,
     /// Its working directory, absolute.
     pub cwd: PathBuf,

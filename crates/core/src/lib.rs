@@ -42,7 +42,7 @@
 //! | [`nested_call`] | calls that a running call makes of its agent's tools |
 //! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
 //! | [`budget`], [`rate_limit`], [`retry`] | costs, waiting and trying again |
-//! | [`answer`], [`sanitize`], [`truncate`] | typed answers, text that is safe to show or send, or short |
+//! | [`answer`], [`sanitize`], [`truncate`], [`wording`] | typed answers, text that is safe to show or send, or short, words of texts |
 //! | [`source`], [`outside_sources`] | who said a text, and what an agent read from outside |
 //! | [`external_agent`], [`memory`], [`person`], [`process`], [`process_recorder`], [`setting_names`], [`shell_directory`] | what a host connects |
 //!
@@ -110,6 +110,7 @@ mod tool_return;
 mod tool_spec;
 mod tool_subject;
 pub mod truncate;
+pub mod wording;
 
 pub use agent::Agent;
 pub use authority::Authority;

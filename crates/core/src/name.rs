@@ -295,7 +295,7 @@ impl fmt::Display for AgentId {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct ChildEndId {
-    /// The child.
+    /// ID of the child.
     pub child: AgentId,
     /// Number of the end, from 1.
     pub number: u32,

@@ -15,7 +15,7 @@ pub struct ProcessStart {
     pub process: String,
     /// The call that started it.
     pub call: CallId,
-    /// The command.
+    /// Text of the command.
     pub command: String,
     /// Whether its agent gets a message when it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -36,7 +36,7 @@ pub struct ProcessStart {
 pub struct ProcessEnd {
     /// Its ID.
     pub process: String,
-    /// The command.
+    /// Text of the command.
     pub command: String,
     /// How it ended.
     pub exit: ProcessExit,
@@ -62,7 +62,7 @@ pub struct ProcessEnd {
 pub enum ProcessExit {
     /// By itself, with this exit code.
     Code {
-        /// The code.
+        /// Exit code.
         code: i32,
     },
     /// By a signal that did not come from its agent.
@@ -80,7 +80,7 @@ pub enum ProcessExit {
     ProgramEnded,
     /// It is durable, and ran when its agent or the program ended. It goes on.
     LeftRunning {
-        /// Its PID.
+        /// Process ID on this machine.
         pid: u32,
     },
     /// Nobody observed how it ended.

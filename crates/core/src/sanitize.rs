@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::message::ModelText;
 use crate::name::{AgentId, CallId};
 use crate::truncate::{truncate_chars, truncate_with_ellipsis};
+use crate::wording::one_line;
 
 mod clean;
 mod mark_syntax;
@@ -165,7 +166,7 @@ pub fn for_terminal(content: &str) -> String {
 #[must_use]
 pub fn for_terminal_line(content: &str, most: usize) -> String {
     let head = truncate_chars(content, most.saturating_mul(4));
-    let text = clean(head).text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(&clean(head).text);
     truncate_with_ellipsis(&text, most)
 }
 

@@ -18,9 +18,9 @@ use crate::tool_effect::ToolEffect;
 pub enum Display {
     /// A change of one file, as a unified diff.
     Diff {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// The diff.
+        /// Unified diff of the change.
         diff: String,
     },
     /// Changes of several files.

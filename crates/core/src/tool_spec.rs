@@ -20,7 +20,7 @@ pub struct ToolDecl {
     pub name: ToolName,
     /// What it does and when to use it.
     pub description: String,
-    /// Its arguments.
+    /// Schema of its arguments.
     pub parameters: Schema,
 }
 
@@ -95,9 +95,9 @@ impl ParentOnly {
 /// Text for the system prompt of agents that have a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolGuidance {
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// The text.
+    /// Text for the system prompt.
     pub text: Arc<str>,
     /// Its sources, beside this program.
     #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
@@ -109,7 +109,7 @@ pub struct ToolGuidance {
 pub struct Example {
     /// Title of the example.
     pub title: &'static str,
-    /// Its arguments.
+    /// Arguments of the call, as JSON.
     pub arguments: Value,
 }
 

@@ -30,7 +30,7 @@ pub enum JobStoreError {
     /// There is no such job.
     #[error("there is no job `{name}`{}", there_are(known))]
     Unknown {
-        /// Its name.
+        /// Name that was asked for.
         name: String,
         /// The names of those that there are.
         known: Vec<String>,
@@ -47,7 +47,7 @@ pub enum JobStoreError {
     /// A file is not a valid job.
     #[error("`{}` is not a valid job: {why}", path.display())]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The mistake, as text.
         why: String,
@@ -65,7 +65,7 @@ pub enum JobStoreError {
     /// A file cannot be read or written.
     #[error("`{}` cannot be used{}", path.display(), remedy(source))]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,
@@ -73,7 +73,7 @@ pub enum JobStoreError {
 }
 
 fn there_are(known: &[String]) -> String {
-    if known.is_empty() { String::new() } else { format!("; there are: {}", known.join(", ")) }
+    if known.is_empty() { String::new() } else { format!("; known: {}", known.join(", ")) }
 }
 
 /// Returns what to do where that is known.

@@ -35,7 +35,7 @@ pub(crate) struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     /// Returns the tasks of a call whose children an earlier process of the session began.
-    pub(crate) fn begun(self, count: usize) -> BTreeSet<u32> {
+    pub(crate) fn started_tasks(self, count: usize) -> BTreeSet<u32> {
         let agent = self.cx.agent.id();
         let is_begun =
             |index: &u32| self.conditions.children.contains(&agent.child(self.cx.call, *index));
@@ -86,7 +86,7 @@ impl<'a> Admission<'a> {
         reading: &ParsedCall,
         slots: &Arc<Slots>,
     ) -> (Option<CallGuard>, Vec<CallError>) {
-        if !reading.begun.is_empty() {
+        if !reading.started_tasks.is_empty() {
             return (slots.enter(u32::MAX), self.taken_away(reading).into_iter().collect());
         }
         let mut errors = Vec::new();
@@ -125,11 +125,11 @@ impl<'a> Admission<'a> {
             Ok(starts) => return Ok(starts),
             Err(over) => self.too_many_children(over, reading),
         };
-        if reading.begun.is_empty() {
+        if reading.started_tasks.is_empty() {
             return Err(Refusal::new(vec![over], warnings.to_vec()));
         }
         for (index, held) in (0..).zip(&mut *held) {
-            if !reading.begun.contains(&index) {
+            if !reading.started_tasks.contains(&index) {
                 held.get_or_insert_with(|| over.remedy.clone());
             }
         }

@@ -250,7 +250,7 @@ pub struct DelegationConfig {
 }
 
 impl DelegationConfig {
-    /// The tool by which an agent delegates.
+    /// Returns the name of the tool by which an agent delegates.
     #[must_use]
     pub const fn tool(&self) -> ToolName {
         match self.options.tool_name {
@@ -296,7 +296,7 @@ impl DelegationConfig {
         !approves && !self.is_external() && !self.approvals.effects.is_empty()
     }
 
-    /// Whether they go without this tool.
+    /// Returns whether children go without this tool.
     #[must_use]
     pub fn withholds(&self, entry: &CatalogEntry, approver: ApproverMode) -> bool {
         self.withholds_any(approver) && self.approvals.effects.contains(&entry.tool.spec().effects)
@@ -314,7 +314,7 @@ impl DelegationConfig {
         self.limits.max_spawn_depth.clamp(1, MAX_SPAWN_DEPTH_CEILING)
     }
 
-    /// The limits of a child whose task asks for so many iterations, or says nothing of them.
+    /// Returns the limits of a child whose task asks for `asked` iterations, or for no number.
     #[must_use]
     pub fn limits(&self, asked: Option<u32>) -> AgentLimits {
         let most = self.limits.max_iterations.max(1);

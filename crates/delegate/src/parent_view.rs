@@ -32,7 +32,7 @@ pub struct ParentView<'a> {
 }
 
 impl<'a> ParentView<'a> {
-    /// Of a running agent.
+    /// Creates the view of a running agent.
     #[must_use]
     pub fn of(agent: &'a AgentView) -> Self {
         let AgentView { spec, authority, catalog, declared, session, .. } = agent;
@@ -40,14 +40,14 @@ impl<'a> ParentView<'a> {
         Self { spec, authority, catalog, declared, shell: None, settings }
     }
 
-    /// Its tools, in the order they are sent: those it was given and may still call.
+    /// Returns its tools in the order they are sent: those it was given and may still call.
     pub fn tools(self) -> impl Iterator<Item = &'a CatalogEntry> {
         let entries =
             self.spec.tools.iter().filter_map(move |name| self.catalog.get(name.as_str()));
         entries.filter(move |entry| self.authority.permits(*entry).is_ok())
     }
 
-    /// Whether it has a tool of that name.
+    /// Returns whether it has a tool of that name.
     #[must_use]
     pub fn has(self, tool: &str) -> bool {
         self.tools().any(|entry| entry.name().as_str() == tool)
@@ -80,12 +80,12 @@ impl<'a> ParentView<'a> {
     /// own list, it gets the older one.
     pub(crate) fn same_text_for(self, entry: &CatalogEntry, config: &DelegationConfig) -> bool {
         let shared = config.options.tool_schemas == ToolSchemas::CachePreserving;
-        let told = self.declared.iter().find(|tool| tool.name == *entry.name());
-        let told = told.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
-        told.is_none_or(|told| **told == entry.tool.spec().decl)
+        let declared = self.declared.iter().find(|tool| tool.name == *entry.name());
+        let declared = declared.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
+        declared.is_none_or(|declared| **declared == entry.tool.spec().decl)
     }
 
-    /// Its toolsets, by name, and the composite toolsets of which it has a tool.
+    /// Returns its toolsets, by name, and the composite toolsets of which it has a tool.
     #[must_use]
     pub fn toolsets(self) -> BTreeSet<ToolsetName> {
         let composites = self

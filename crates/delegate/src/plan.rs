@@ -29,7 +29,7 @@ pub struct DelegationPlan {
     /// stands against a task now holds back those that had not begun.
     pub held: Vec<Option<String>>,
     /// The tasks whose children an earlier process of the session began.
-    pub begun: BTreeSet<u32>,
+    pub started_tasks: BTreeSet<u32>,
     /// Warnings beside the results.
     pub warnings: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub fn plan(
     config: &DelegationConfig,
 ) -> Result<DelegationPlan, PlanError> {
     let whole = whole_call(&reading, parent, config);
-    let ParsedCall { count, tasks, background, begun, mut errors, mut warnings } = reading;
+    let ParsedCall { count, tasks, background, started_tasks, mut errors, mut warnings } = reading;
     errors.extend(whole);
     let mut chosen: Vec<ChosenTools> = Vec::with_capacity(tasks.len());
     for task in &tasks {
@@ -75,7 +75,7 @@ pub fn plan(
         }
         chosen.push(next);
     }
-    if !errors.is_empty() && (begun.is_empty() || tasks.len() != count) {
+    if !errors.is_empty() && (started_tasks.is_empty() || tasks.len() != count) {
         return Err(Refusal::new(errors, warnings).into());
     }
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -84,7 +84,7 @@ pub fn plan(
         let ChosenTools { tools, missed, .. } = chosen;
         let held = errors.iter().filter(|error| error.task_index.is_none_or(|it| it == task_index));
         let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
-        let holds = !held.is_empty() && !begun.contains(&task_index);
+        let holds = !held.is_empty() && !started_tasks.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
         out.dropped.push(Arc::clone(&tools.dropped));
         let by = SpawnedBy { call, task_index, task_count };
@@ -96,7 +96,7 @@ pub fn plan(
         out.specs.push(Arc::new(AgentSpec { background, ..spec }));
     }
     warnings.extend(lost(parent));
-    out.begun = begun;
+    out.started_tasks = started_tasks;
     out.warnings = bounded(warnings);
     Ok(out)
 }

@@ -34,7 +34,7 @@ pub(crate) fn queue<'a>(starts: ChildStarts<'a>, slots: &Slots) -> Vec<Option<Qu
 /// task without a child, including held tasks. When the call is cancelled, no further child starts;
 /// running ones are cancelled too, and awaited.
 pub(crate) async fn run(
-    DelegationPlan { specs, held, begun, .. }: &DelegationPlan,
+    DelegationPlan { specs, held, started_tasks, .. }: &DelegationPlan,
     cx: &ToolCx,
     mut queued: Vec<Option<QueuedChild<'_>>>,
 ) -> (Vec<Outcome>, Vec<ToolEffect>) {
@@ -51,8 +51,8 @@ pub(crate) async fn run(
             running.push(Box::pin(async move { TaskEnd { task, end: Err((Status::Error, why)) } }));
             continue;
         }
-        let new =
-            next.is_some_and(|task| !begun.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
+        let new = next
+            .is_some_and(|task| !started_tasks.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
         if starting.is_none() {
             let child = next.and_then(|task| Some((task, queued.get_mut(task)?.take()?)));
             starting = child.and_then(|(task, child)| -> Option<BoxFuture<'_, _>> {

@@ -20,9 +20,9 @@ const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, 
 /// A tool of the parent that the child does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedTool {
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// Its set.
+    /// Toolset of the tool.
     pub toolset: ToolsetName,
     /// Why the child does not have it.
     pub reason: DropReason,
@@ -254,7 +254,7 @@ pub(crate) fn is_never(entry: &CatalogEntry) -> bool {
     entry.tool.spec().parent_only.is_some()
 }
 
-/// The order in which tools are sent: by name, but those that children lose come last, so that
+/// Returns the order in which tools are sent: by name, but those that children lose come last, so that
 /// a child's list begins like its parent's and shares a provider's cache with it. An orchestrator
 /// keeps the tools that delegate and loses the rest of these, so they come first.
 #[must_use]

@@ -81,8 +81,13 @@ pub(crate) fn read_beneath(dir: &Dir, rel: &Path, most: u64) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// Opens something without waiting for a writer and without becoming its terminal.
-fn open_beneath(dir: &Dir, rel: &Path) -> io::Result<File> {
+/// Opens something beneath a directory, without waiting for a writer and without becoming its
+/// terminal.
+///
+/// # Errors
+///
+/// If it is not there or cannot be opened, or if its path leaves the directory.
+pub fn open_beneath(dir: &Dir, rel: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
     dir.open_with(rel, &options)

@@ -94,7 +94,7 @@ impl Options {
             return Ok(());
         }
         if !KNOWN.split(", ").any(|known| known == word) {
-            let text = format!("there is no option `{word}`; there are: {KNOWN}");
+            let text = format!("there is no option `{word}`; known: {KNOWN}");
             return Err(Error::new(key.span(), text));
         }
         input.parse::<Token![=]>()?;
@@ -146,7 +146,7 @@ fn effects(word: &Ident) -> Result<Effects> {
         "unknown" => Ok(Effects::Unknown),
         other => {
             let text = format!(
-                "there are no effects `{other}`; there are: read_only (it only looks), \
+                "there are no effects `{other}`; known: read_only (it only looks), \
                  writes_files (it changes files under the write roots), unknown (it may do anything)"
             );
             Err(Error::new(word.span(), text))
@@ -159,7 +159,7 @@ fn kind(word: &Ident) -> Result<Kind> {
     let variant = KINDS.iter().find(|(known, _)| *known == name).map(|(_, variant)| *variant);
     let Some(variant) = variant else {
         let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
-        let text = format!("there is no kind `{name}`; there are: {}", known.join(", "));
+        let text = format!("there is no kind `{name}`; known: {}", known.join(", "));
         return Err(Error::new(word.span(), text));
     };
     Ok(Kind(Ident::new(variant, word.span())))

@@ -67,12 +67,12 @@ pub enum ReachError {
     #[error("header `{0}` cannot be sent: check its name and its value")]
     Header(String),
     /// It answers with a status of HTTP that is no success.
-    #[error("{said}")]
+    #[error("{message}")]
     Status {
         /// The status.
         code: u16,
         /// What it answered, as text.
-        said: String,
+        message: String,
     },
     /// It answers something else than an MCP server does.
     #[error("it does not answer as an MCP server: {0}")]
@@ -239,9 +239,9 @@ mod tests {
     #[test]
     fn one_line_is_counted_as_one() {
         let violation = |count| ProtocolViolation::NoMessages { count, first: "x".into() };
-        let told = "on its standard output; the first is: x";
-        let one = format!("it printed 1 line that is not a message {told}");
-        let many = format!("it printed 9 lines that are not messages {told}");
+        let ending = "on its standard output; the first is: x";
+        let one = format!("it printed 1 line that is not a message {ending}");
+        let many = format!("it printed 9 lines that are not messages {ending}");
         assert_eq!([violation(1).to_string(), violation(9).to_string()], [one, many]);
     }
 
@@ -253,8 +253,8 @@ mod tests {
             ("mcp s: the session is over", true)
         );
         let error = McpError::new("s", LaunchError::Directory(std::io::Error::other("no room")));
-        let told = "mcp s: cannot create the start directory of its program: no room";
-        assert_eq!(describe_error(&error), told);
+        let expected = "mcp s: cannot create the start directory of its program: no room";
+        assert_eq!(describe_error(&error), expected);
         assert_eq!(error.source().unwrap().to_string(), "no room");
     }
 }

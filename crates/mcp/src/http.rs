@@ -15,7 +15,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 
-use crate::access_tokens::TokenSource;
+use crate::access_tokens::{AccessTokenError, TokenSource};
 use crate::error::{McpErrorKind, ReachError};
 use crate::http_request::{SESSION, SentRequest, mended_events, read_answer, to_post};
 use crate::request_error::RequestError;
@@ -100,7 +100,8 @@ impl McpHttpClient {
     /// Returns the access token to send, other than one that was refused.
     async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, HttpError> {
         let Some(tokens) = &self.tokens else { return Ok(None) };
-        let wrong = |said| {
+        let wrong = |error: AccessTokenError| {
+            let said = describe_error(&error);
             failed(RequestError::Way { code: None, said, made: false, theirs: String::new() })
         };
         tokens.token(rejected).await.map_err(wrong)

@@ -67,7 +67,7 @@ mod tool_index;
 mod tool_rank;
 mod transport_error;
 
-pub use access_tokens::{AccessTokens, TokenSource};
+pub use access_tokens::{AccessTokenError, AccessTokens, TokenSource};
 pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
 pub use error::{BackoffError, LaunchError, McpError, McpErrorKind, ProtocolViolation, ReachError};

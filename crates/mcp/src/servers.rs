@@ -265,7 +265,7 @@ impl Servers {
     /// decided before.
     async fn store_listing(&self, server: &ServerConfig, listed: Arc<ServerListing>) {
         let change = move |record: &mut ServerRecord, start: &ServerTarget| {
-            record.hear(start, ServerListing::clone(&listed));
+            record.record_listing(start, ServerListing::clone(&listed));
         };
         self.change_record(server, change).await;
     }
@@ -335,7 +335,7 @@ impl Servers {
         };
         let listed = listed?;
         let mut record = read.await?;
-        record.hear(&managed.server.start(), (*listed).clone());
+        record.record_listing(&managed.server.start(), (*listed).clone());
         Ok(Some(record))
     }
 

@@ -274,11 +274,11 @@ impl ToolCallTask<'_> {
     }
 
     async fn ask(&self, request: ClientRequest) -> Result<Value, ToolError> {
-        let told = |words: &str| {
+        let on_progress = |words: &str| {
             self.cx.report_progress(words);
             *self.progress.lock() = Some(words.to_owned());
         };
-        match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &told).await {
+        match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &on_progress).await {
             Ok(answer) => Ok(answer),
             Err(why) => Err(self.request_error(why).await),
         }
@@ -419,7 +419,7 @@ mod tests {
             (ReachError::Http(words()).into(), "it cannot be reached"),
             (ReachError::SignIn(words()).into(), "a person has to sign in to it"),
             (
-                ReachError::Status { code: 503, said: words() }.into(),
+                ReachError::Status { code: 503, message: words() }.into(),
                 "it answers HTTP 503 Service Unavailable",
             ),
             (ReachError::Header(words()).into(), "a header for it cannot be sent"),
@@ -445,8 +445,8 @@ mod tests {
             (McpErrorKind::Over, "the session is over"),
         ];
         for (fault, why) in faults {
-            let told = absent(McpError { words: words(), ..McpError::new("s", fault) });
-            let ToolError::Unavailable { text, .. } = told else { panic!("{told:?}") };
+            let actual = absent(McpError { words: words(), ..McpError::new("s", fault) });
+            let ToolError::Unavailable { text, .. } = actual else { panic!("{actual:?}") };
             let expected = format!("the call was not made: server `s` is not there; {why}");
             assert_eq!(text.to_string(), expected);
         }

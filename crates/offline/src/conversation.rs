@@ -23,9 +23,7 @@ pub(super) const SHOWN_PROBLEM: usize = 200;
 /// A call that this model wants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
-    /// The tool.
     pub(super) tool: &'static str,
-    /// Its arguments.
     pub(super) arguments: Value,
 }
 

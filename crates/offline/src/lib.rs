@@ -127,7 +127,6 @@ impl Model for Offline {
 enum Next {
     /// Calls to make.
     Calls(Vec<Call>),
-    /// The answer.
     Say(String),
     /// The reason for a refusal. The turn fails with it, so that a script can tell.
     Refuse(String),

@@ -51,7 +51,7 @@ impl AgentContext {
     ) -> Self {
         let state = shared.states.open(&view.spec);
         let handle = Arc::new(AgentHandle::new(&view, state.clone(), cancel.clone()));
-        if shared.parts.external.contains_key(&view.spec.model) {
+        if shared.config.external.contains_key(&view.spec.model) {
             handle.close(Delivery::External);
         }
         let recorder = ProcessJournal::new(&shared, &view, &handle, &state);
@@ -103,7 +103,7 @@ impl AgentContext {
 
     /// Waits as long as `journal.sync: always` asks for after a record.
     pub(crate) async fn sync(&self, seq: u64) -> Result<(), JournalError> {
-        match self.shared.parts.record.sync {
+        match self.shared.config.record.sync {
             SyncMode::Always => self.shared.bus.durable(seq).await,
             SyncMode::Turn | SyncMode::Never => Ok(()),
         }

@@ -109,7 +109,7 @@ impl AgentHandle {
         AgentSummary {
             id: self.spec.id.clone(),
             goal: self.spec.goal.clone(),
-            doing: self.activity(),
+            activity: self.activity(),
             iteration: self.progress.iteration(),
             current_tool: self.progress.current_tool(),
             idle_ms: u64::try_from(self.progress.idle().as_millis()).unwrap_or(u64::MAX),

@@ -118,7 +118,7 @@ impl Driver {
         let shared = &cx.shared;
         let spec = cx.spec();
         outcome.session_path = session_path(shared, spec);
-        outcome.found = Box::pin(inspect_child(shared, spec, &outcome)).await;
+        outcome.inspection = Box::pin(inspect_child(shared, spec, &outcome)).await;
         if spec.depth > 0 {
             cx.view.session.files.forget_agent(&spec.id);
         }
@@ -137,7 +137,7 @@ impl Driver {
 
     async fn turn(&mut self, no_room: Option<LimitReason>) -> Result<(), JournalError> {
         let cx = Arc::clone(&self.cx);
-        let program = cx.shared.parts.external.get(&cx.spec().model).cloned();
+        let program = cx.shared.config.external.get(&cx.spec().model).cloned();
         let begun = cx.state.read().has_begun();
         if begun && program.is_some() {
             self.end.unpriced = true;
@@ -198,12 +198,12 @@ impl Driver {
         if self.end.blocked.is_some() {
             return Ok(false);
         }
-        let text = cx.shared.parts.secrets.scrub(&cx.spec().task).into_owned();
+        let text = cx.shared.config.secrets.scrub(&cx.spec().task).into_owned();
         let images = cx.spec().images.clone();
         let message = UserMessage::new(text).with_sources(cx.task_sources());
         let message = UserMessage { images, ..message };
         cx.record(Event::Message(message)).await?;
-        let names = &cx.shared.parts.children.setting_names;
+        let names = &cx.shared.config.children.setting_names;
         let late = || TimeShortage::BeforeItBegan.describe(names).into();
         let late = cx.time.is_spent().then(late);
         let Some(shortage) = late.or(no_room) else { return Ok(true) };

@@ -80,7 +80,7 @@ pub(crate) fn start_child(
     if let Some(by) = shared.registry.paused().filter(|_| shared.play.is_none()) {
         return Err(AttachError::Paused(by));
     }
-    let program = shared.parts.external.get(&spec.model);
+    let program = shared.config.external.get(&spec.model);
     if let Some(why) = program.and_then(|program| program.refusal(&spec, &authority)) {
         return Err(AttachError::External(why));
     }
@@ -216,7 +216,7 @@ pub(crate) fn launch_background(
     let cx = Arc::clone(&agent.cx);
     let shared = &cx.shared;
     // Places are granted in the order of those who ask. A replay follows its records.
-    let lifecycle = shared.parts.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
+    let lifecycle = shared.config.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
     let place = lifecycle.map(|lifecycle| poll_once(lifecycle.acquire_slot(parent)));
     let waits =
         place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());

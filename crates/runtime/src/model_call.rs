@@ -53,7 +53,6 @@ struct SettledFailure {
 
 /// The step after a failed attempt.
 enum AttemptFollowUp {
-    /// Another one.
     Again,
     /// The first one with another model.
     Elsewhere,
@@ -292,7 +291,7 @@ impl ModelCaller {
     }
 
     fn scrub(&self, text: &mut String) {
-        if let Cow::Owned(scrubbed) = self.cx.shared.parts.secrets.scrub(text) {
+        if let Cow::Owned(scrubbed) = self.cx.shared.config.secrets.scrub(text) {
             *text = scrubbed;
         }
     }
@@ -308,7 +307,7 @@ impl ModelCaller {
             return Ok(Err(FailedAttempt::unsent(error)));
         }
         let work = self.cx.cancel.child();
-        let pass = self.cx.shared.parts.requests.rate_limiter.acquire(&route.name, &work);
+        let pass = self.cx.shared.config.requests.rate_limiter.acquire(&route.name, &work);
         let mut pass = match self.cx.time.bound(&work, pass).await {
             Ok(pass) => pass,
             Err(error) => return Ok(Err(FailedAttempt::unsent(error))),
@@ -326,7 +325,7 @@ impl ModelCaller {
             options: &options,
         };
         self.cx.handle.progress.mark_request(iteration);
-        if let Some(recorder) = &self.cx.shared.parts.record.recorder {
+        if let Some(recorder) = &self.cx.shared.config.record.recorder {
             recorder.sends(&spec.id, &route.name, &request);
         }
         self.cx.shared.bus.record(
@@ -339,7 +338,7 @@ impl ModelCaller {
                 purpose: RequestPurpose::Turn,
             },
         )?;
-        let mut shown = DeltaRedactor::new(&self.cx.shared.parts.secrets);
+        let mut shown = DeltaRedactor::new(&self.cx.shared.config.secrets);
         let mut show = |delta: Delta<'_>| self.cx.shared.bus.live(&spec.id, delta);
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
@@ -374,7 +373,7 @@ impl ModelCaller {
         let spec = &self.cx.view.spec;
         let bus = &self.cx.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let of = self.cx.shared.parts.requests.retry.attempts_after(&error);
+        let of = self.cx.shared.config.requests.retry.attempts_after(&error);
         let reason = error.message.clone();
         bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
         if self.waits.rest(wait).await {
@@ -388,12 +387,12 @@ impl ModelCaller {
 
     /// Says that a wait is longer than any that is waited for.
     fn too_long(&self, error: &ModelError) -> String {
-        let longest = self.cx.shared.parts.requests.retry.longest_wait;
+        let longest = self.cx.shared.config.requests.retry.longest_wait;
         let again = matches!(error.kind, FailureKind::Transient | FailureKind::Incomplete);
         let asked = error.retry_after().filter(|asked| again && *asked > longest);
-        let told =
+        let advice =
             || format!("; more than {} s are not waited for, so try again then", longest.as_secs());
-        asked.map(|_| told()).unwrap_or_default()
+        asked.map(|_| advice()).unwrap_or_default()
     }
 
     /// Replaces a model that makes nothing but calls that cannot be read. Returns whether there is

@@ -100,7 +100,7 @@ impl<'a> BaseParts<'a> {
 pub struct ProjectFile<'a> {
     /// Its path, as the model is to read it.
     pub path: &'a str,
-    /// Its text.
+    /// Text of the file.
     pub text: &'a str,
 }
 
@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn a_child_learns_of_no_directory_but_its_own() {
         let environment = Environment { directory: None, ..smallest().environment };
-        let told = show(&BaseParts { environment, ..smallest() });
-        assert!(told.ends_with("Operating system: linux"), "{told}");
+        let actual = show(&BaseParts { environment, ..smallest() });
+        assert!(actual.ends_with("Operating system: linux"), "{actual}");
     }
 
     #[test]

@@ -30,9 +30,9 @@ use crate::stored_agent::StoredAgent;
 pub struct UnknownCall {
     /// Whose it is.
     pub agent: AgentId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call, as the model wrote them.
     pub arguments: String,
 }
 
@@ -153,7 +153,7 @@ fn change_spec(
     if let Some(approver) = how.approver {
         spec.approver = approver;
     }
-    if !how.images.is_empty() && !shared.parts.models.sees_images(&spec.model) {
+    if !how.images.is_empty() && !shared.config.models.sees_images(&spec.model) {
         return Err(ResumeError::NoVision(spec.model.clone()));
     }
     Ok(())
@@ -192,7 +192,7 @@ async fn record_turn(
         if rests {
             shared.bus.record(spec, Event::AgentResume { max_iterations, task: None })?;
         }
-        let text = shared.parts.secrets.scrub(&text).into_owned();
+        let text = shared.config.secrets.scrub(&text).into_owned();
         let message = message_of(&text, &how.sources, &how.images);
         if let Some(blocked) = submit(shared, spec, message, cancel).await? {
             return Ok(Some(blocked));
@@ -228,7 +228,7 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     if !parent.state.read().mailbox().is_empty() {
         return true;
     }
-    let told = parent.state.read().run().delivered().clone();
+    let arrived = parent.state.read().run().delivered().clone();
     let is_one = |stored: &StoredAgent| {
         let spec = &stored.spec;
         spec.background && spec.parent.as_ref() == Some(&parent.spec.id)
@@ -236,7 +236,7 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     let tree = shared.tree();
     tree.stored.iter().any(|(id, stored)| {
         let number = stored.state.read().end_number();
-        is_one(stored) && !told.contains(&ChildEndId { child: id.clone(), number })
+        is_one(stored) && !arrived.contains(&ChildEndId { child: id.clone(), number })
     })
 }
 
@@ -253,8 +253,8 @@ async fn submit(
     message: UserMessage,
     cancel: &Cancel,
 ) -> Result<Option<Outcome>, JournalError> {
-    let moment = HookEvent::UserPromptSubmit { prompt: &message.text };
-    let asked = Box::pin(shared.hooks.run(spec, moment, cancel));
+    let event = HookEvent::UserPromptSubmit { prompt: &message.text };
+    let asked = Box::pin(shared.hooks.run(spec, event, cancel));
     let Some(reason) = asked.await? else {
         shared.bus.record(spec, Event::Message(message))?;
         return Ok(None);
@@ -268,7 +268,7 @@ async fn submit(
 /// Agents under way with the model that the top agent had go on with its new one, where
 /// nothing else names the old one any more.
 fn follow_model(shared: &SessionInner, was: &str, now: &str) {
-    if shared.parts.models.route(was).is_some() || shared.parts.external.contains_key(was) {
+    if shared.config.models.route(was).is_some() || shared.config.external.contains_key(was) {
         return;
     }
     for stored in shared.tree().stored.values_mut() {

@@ -55,7 +55,7 @@ fn observers_of(settings: ResourceMap, shared: &Weak<SessionInner>) -> ResourceM
     settings.get_or_insert_with(|| {
         Progress::new(move |agent, call, text| {
             if let Some(shared) = shared.upgrade() {
-                shared.bus.progress(agent, call, &shared.parts.secrets.scrub(text));
+                shared.bus.progress(agent, call, &shared.config.secrets.scrub(text));
             }
         })
     });
@@ -82,47 +82,47 @@ impl Session {
     pub fn create(
         dir: &SessionDir,
         id: SessionId,
-        parts: SessionConfig,
+        config: SessionConfig,
     ) -> Result<Self, SessionError> {
         let header = Header {
             format: crate::store::FORMAT,
             session: id.clone(),
-            created: parts.clock.now_ms(),
-            secret: parts.record.secret.clone(),
+            created: config.clock.now_ms(),
+            secret: config.record.secret.clone(),
         };
         let file = SessionFile::create(dir, &header)?;
-        begin_recording(&parts, &id, None);
-        Ok(Self::with_journal(dir, id, parts, Arc::new(file), RestoredSession::default()))
+        begin_recording(&config, &id, None);
+        Ok(Self::with_journal(dir, id, config, Arc::new(file), RestoredSession::default()))
     }
 
     /// Returns a session whose records go to a journal.
     pub(crate) fn with_journal(
         dir: &SessionDir,
         id: SessionId,
-        mut parts: SessionConfig,
+        mut config: SessionConfig,
         journal: Arc<dyn Journal>,
         restored: RestoredSession,
     ) -> Self {
-        let recorder = parts.record.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
+        let recorder = config.record.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
         let bus = Arc::new(Bus::new(
-            Arc::clone(&parts.clock),
+            Arc::clone(&config.clock),
             journal,
-            recorder.into_iter().chain(std::mem::take(&mut parts.observers)).collect(),
+            recorder.into_iter().chain(std::mem::take(&mut config.observers)).collect(),
             Arc::clone(&restored.states),
             JournalState { next: restored.next, texts: restored.texts },
         ));
         let registry = Arc::new(AgentRegistry::new(AgentTree::of(restored.agents)));
-        let secrets = Arc::new(std::mem::take(&mut parts.secrets));
+        let secrets = Arc::new(std::mem::take(&mut config.secrets));
         let shared = Arc::new_cyclic(|weak: &Weak<SessionInner>| SessionInner {
             hooks: HookRunner {
                 session: id.clone(),
-                hooks: std::mem::take(&mut parts.hooks.hooks),
-                time_limit: parts.hooks.time_limit,
+                hooks: std::mem::take(&mut config.hooks.hooks),
+                time_limit: config.hooks.time_limit,
                 secrets: Arc::clone(&secrets),
                 bus: Arc::clone(&bus),
             },
             approvals: Approvals {
-                approver: Arc::clone(&parts.approver),
+                approver: Arc::clone(&config.approver),
                 registry: Arc::clone(&registry),
                 bus: Arc::clone(&bus),
                 disk: Arc::clone(dir.disk()),
@@ -137,24 +137,24 @@ impl Session {
                 id: id.clone(),
                 spill: dir.spill(&id),
                 files: restored.files,
-                settings: observers_of(std::mem::take(&mut parts.tools.settings), weak),
+                settings: observers_of(std::mem::take(&mut config.tools.settings), weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
                 control: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
             budget: Arc::new(BudgetLedger::new(
-                parts.budgets,
+                config.budgets,
                 restored.spent,
                 restored.cost_history,
             )),
             play: restored.play,
-            children_time: parts
+            children_time: config
                 .children
                 .time_limit
                 .map(|most| Arc::new(TimeLimit::new(most, restored.children_time))),
             tasks: TaskTracker::new(),
             child_authorities: ChildAuthorities::default(),
-            parts: SessionParts::new(parts, secrets),
+            config: SessionParts::new(config, secrets),
         });
         Self { shared, id }
     }
@@ -168,7 +168,7 @@ impl Session {
     /// Returns the program's tools.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
-        &self.shared.parts.tools.catalog
+        &self.shared.config.tools.catalog
     }
 
     /// Returns the spec of a top agent with a model, a task, all tools of the program, and what the
@@ -176,7 +176,7 @@ impl Session {
     #[must_use]
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
-        let memory = self.shared.parts.memory.as_ref();
+        let memory = self.shared.config.memory.as_ref();
         let memory = memory.and_then(|memory| memory.snapshot());
         let (memory, system_sources) = memory.map(|it| (it.text, it.sources)).unzip();
         let source = Source::tool("memory");
@@ -271,11 +271,11 @@ impl Session {
     pub fn open(
         dir: &SessionDir,
         id: SessionId,
-        parts: SessionConfig,
+        config: SessionConfig,
     ) -> Result<(Self, Recovery), SessionError> {
         let (file, stored) = SessionFile::open(dir, &id)?;
-        let mut parts = parts;
-        parts.record.secret = stored.header.secret.clone();
+        let mut config = config;
+        config.record.secret = stored.header.secret.clone();
         let dropped_bytes = match stored.tail {
             FileTail::Whole => 0,
             FileTail::Torn { bytes } => {
@@ -283,11 +283,11 @@ impl Session {
                 bytes
             }
         };
-        parts.observers.iter().for_each(|observer| observer.on_restore(&stored.records));
-        let restored = restore_session(&stored.records, &parts);
-        let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
-        begin_recording(&parts, &id, Some(&stored.records));
-        Ok((Self::with_journal(dir, id, parts, Arc::new(file), restored), recovery))
+        config.observers.iter().for_each(|observer| observer.on_restore(&stored.records));
+        let restored = restore_session(&stored.records, &config);
+        let recovery = Recovery::of(&restored.agents, &id, &config.tools.catalog, dropped_bytes);
+        begin_recording(&config, &id, Some(&stored.records));
+        Ok((Self::with_journal(dir, id, config, Arc::new(file), restored), recovery))
     }
 
     /// Returns the spec of the stored top agent.
@@ -319,16 +319,16 @@ impl Session {
 
 /// Begins a recording, if there is to be one, with what was there before.
 pub(crate) fn begin_recording(
-    parts: &SessionConfig,
+    config: &SessionConfig,
     session: &SessionId,
     before: Option<&[Record]>,
 ) {
-    if let Some(recorder) = &parts.record.recorder {
+    if let Some(recorder) = &config.record.recorder {
         recorder.begin(&RecordingStart {
-            program: &parts.record.program,
+            program: &config.record.program,
             session,
-            created: parts.clock.now_ms(),
-            secret: &parts.record.secret,
+            created: config.clock.now_ms(),
+            secret: &config.record.secret,
             before,
         });
     }

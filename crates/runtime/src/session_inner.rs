@@ -42,7 +42,7 @@ use crate::validate::Checker;
 
 /// Everything the agents of a session share.
 pub(crate) struct SessionInner {
-    pub(crate) parts: SessionParts,
+    pub(crate) config: SessionParts,
     pub(crate) bus: Arc<Bus>,
     pub(crate) registry: Arc<AgentRegistry>,
     pub(crate) hooks: HookRunner,
@@ -155,7 +155,7 @@ impl SessionInner {
     /// A spec whose texts hold no secret: the same one if none has any, and else a text that holds
     /// none stays the same allocation, which agents share.
     pub(crate) fn without_secrets(&self, mut shared: Arc<AgentSpec>) -> Arc<AgentSpec> {
-        let secrets = &self.parts.secrets;
+        let secrets = &self.config.secrets;
         let is_clean = |text: &str| matches!(secrets.scrub(text), Cow::Borrowed(_));
         let is_clean = shared.system.iter().all(|block| is_clean(block))
             && is_clean(&shared.goal)
@@ -185,11 +185,11 @@ impl SessionInner {
         parent: &AgentView,
         grant: &Grant,
     ) -> Result<Arc<Authority>, AttachError> {
-        self.child_authorities.of(&parent.authority, grant, &self.parts.children.grant)
+        self.child_authorities.of(&parent.authority, grant, &self.config.children.grant)
     }
 
     fn no_price(&self, spec: &AgentSpec) -> AttachError {
-        let setting = self.parts.children.setting_names.note("prices");
+        let setting = self.config.children.setting_names.note("prices");
         AttachError::NoPrice { model: spec.model.clone(), setting }
     }
 
@@ -207,9 +207,9 @@ impl SessionInner {
         if !may.may_use_model(&spec.model) {
             return Err(AttachError::ModelRefused(spec.model.clone()));
         }
-        if self.parts.external.contains_key(&spec.model) {
+        if self.config.external.contains_key(&spec.model) {
             // What it costs, and how much it takes, is not known to anybody here.
-            let budgets = &self.parts.budgets;
+            let budgets = &self.config.budgets;
             let child = spec.depth > 0;
             return match (budgets.need_prices(child), budgets.limit(child)) {
                 (true, _) => Err(self.no_price(spec)),
@@ -220,10 +220,10 @@ impl SessionInner {
                 (false, false) => Ok(Vec::new()),
             };
         }
-        let routes = self.parts.models.routes(spec);
+        let routes = self.config.models.routes(spec);
         let mut routes = routes.ok_or_else(|| AttachError::Model(spec.model.clone()))?;
         routes.retain(|route| may.may_use_model(&route.name));
-        if self.parts.budgets.need_prices(spec.depth > 0) {
+        if self.config.budgets.need_prices(spec.depth > 0) {
             if routes.first().is_some_and(|own| own.price.is_none()) {
                 return Err(self.no_price(spec));
             }
@@ -240,14 +240,14 @@ impl SessionInner {
     /// The tools that an agent begins with.
     fn catalog_for(&self, agent: &AgentId) -> Arc<Catalog> {
         match &self.play {
-            Some(play) => play.tools_of(agent, &self.parts.tools.catalog),
-            None => self.parts.tools.current(),
+            Some(play) => play.tools_of(agent, &self.config.tools.catalog),
+            None => self.config.tools.current(),
         }
     }
 
     /// Refreshes the program's tools, and records notes about them at this agent.
     pub(crate) async fn look_at_tools(&self, by: &AgentSpec) -> Arc<Catalog> {
-        let (now, notes) = self.parts.tools.refresh().await;
+        let (now, notes) = self.config.tools.refresh().await;
         for message in notes {
             // A journal that takes no records ends the agent at its next one.
             let _kept =
@@ -280,7 +280,7 @@ impl SessionInner {
     /// An agent has ended for good, and its outcome is known. Keeps it if it may get a further task;
     /// forgets it otherwise. What is kept has no messages: the session file has them.
     pub(crate) fn keep_continuable(&self, ended: StoredAgent) {
-        let lifecycle = self.parts.children.lifecycle.as_ref();
+        let lifecycle = self.config.children.lifecycle.as_ref();
         let may_continue = lifecycle.is_some_and(|lifecycle| lifecycle.continues_children());
         let id = ended.spec.id.clone();
         let status = ended.state.read().outcome().map_or(Status::Error, |end| end.status);

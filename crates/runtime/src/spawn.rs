@@ -91,7 +91,7 @@ impl AgentControl for Spawner {
         let Some(shared) = self.shared.upgrade() else { return Delivery::Ended };
         let handle = shared.tree().live.get(to).cloned();
         // Without a journal everything ends.
-        let text = shared.parts.secrets.scrub(&text).into_owned();
+        let text = shared.config.secrets.scrub(&text).into_owned();
         let sources = shared.states.parent_sources(from);
         let left = handle.and_then(|handle| handle.deliver(text, sources, &shared.bus).ok());
         left.unwrap_or(Delivery::Ended)
@@ -187,7 +187,7 @@ fn attach_stored(
 /// Returns the program's tools as they are now, or as they were in the recording that is played.
 async fn current_tools(shared: &SessionInner, parent: &AgentView, call: CallId) -> Arc<Catalog> {
     match &shared.play {
-        Some(play) => play.tools_for(parent.id(), call, &shared.parts.tools.catalog),
+        Some(play) => play.tools_for(parent.id(), call, &shared.config.tools.catalog),
         None => shared.look_at_tools(&parent.spec).await,
     }
 }

@@ -180,7 +180,7 @@ impl ToolRunner {
     ) -> Result<NestedResult, JournalError> {
         let started = Instant::now();
         let done = self.finish(call, work).await?;
-        let secrets = &self.cx.shared.parts.secrets;
+        let secrets = &self.cx.shared.config.secrets;
         let scrub = |text: &String| secrets.scrub(text).into_owned();
         let output = (done.status == CallStatus::Ok).then_some(&done.output);
         let output = output.map(|it| (scrub(&it.content), it.notes.iter().map(scrub).collect()));
@@ -220,7 +220,7 @@ impl ToolRunner {
                 arguments: call.arguments.clone(),
             },
         )?;
-        if !entry.tool.may_repeat(&arguments) && self.cx.shared.parts.record.sync == SyncMode::Turn
+        if !entry.tool.may_repeat(&arguments) && self.cx.shared.config.record.sync == SyncMode::Turn
         {
             self.cx.shared.bus.durable(start.seq).await?;
         }
@@ -269,10 +269,10 @@ impl ToolRunner {
         if work.is_cancelled() {
             return Ok(Err(self.cancelled_before_start(call)));
         }
-        if let Some(refused) = refuse_mark(&self.cx.shared.parts.secrets, spec, &arguments) {
+        if let Some(refused) = refuse_mark(&self.cx.shared.config.secrets, spec, &arguments) {
             return Ok(Err(refused));
         }
-        let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
+        let verdict = self.cx.shared.config.policy.judge(spec, &arguments, &self.cx.view);
         if let Verdict::Deny(Denial { for_model, for_person }) = &verdict {
             let denial = Denial {
                 for_model: format!("denied: {for_model}"),
@@ -385,7 +385,7 @@ impl ToolRunner {
     fn tool_end(&self, call: &ToolCall, done: FinishedCall, took: Duration) -> ToolEnd {
         let text = done.text();
         let facts = done.output.facts.into_iter();
-        let secrets = &self.cx.shared.parts.secrets;
+        let secrets = &self.cx.shared.config.secrets;
         // Nothing else can have it in it: it cannot be guessed.
         let boundary = self.boundary(call);
         let framed = text.as_str().contains(&boundary);

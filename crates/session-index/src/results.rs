@@ -39,10 +39,10 @@ pub struct SearchResults {
 /// A session in which something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSession {
-    /// The session.
+    /// ID of the session.
     pub session: SessionId,
     /// When it began, in Unix time in milliseconds.
-    pub begun: u64,
+    pub started_ms: u64,
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.

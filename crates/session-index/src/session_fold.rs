@@ -34,7 +34,8 @@ const NAME_CHARS: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionFold {
     /// Unix time of its first record, in milliseconds.
-    pub(crate) begun: Option<u64>,
+    #[serde(rename = "begun")]
+    pub(crate) started_ms: Option<u64>,
     /// The first task of the top agent.
     pub(crate) goal: String,
     /// What its agents read from outside of the machine.
@@ -132,7 +133,7 @@ impl SessionFold {
     pub(crate) fn apply(&mut self, seq: u64, record: &RawValue) -> Option<Entry> {
         let IndexedRecord { at, agent, depth, event: EventType { name } } =
             serde_json::from_str(record.get()).ok()?;
-        self.begun.get_or_insert(at);
+        self.started_ms.get_or_insert(at);
         let mut limits = (ENTRY_BYTES, END_BYTES);
         let (kind, text) = match name.as_ref() {
             "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),

@@ -164,12 +164,12 @@ mod tests {
         assert_eq!(bench.call(Clarify, ask.clone()).await, "SQLite");
         assert_eq!(person.1.lock()[0].options, ["SQLite", "None"]);
         let (bench, _) = with(PersonAnswer::TimedOut { seconds: 600 });
-        let told = bench.call(Clarify, ask).await;
-        assert_eq!(told, "None\n[nobody answered within 600 s; this is your default]");
-        let told = bench.call(Clarify, json!({"question": "Which?"})).await;
+        let actual = bench.call(Clarify, ask).await;
+        assert_eq!(actual, "None\n[nobody answered within 600 s; this is your default]");
+        let actual = bench.call(Clarify, json!({"question": "Which?"})).await;
         assert!(
-            told.starts_with("refused: nobody answered within 600 s. Decide yourself"),
-            "{told}"
+            actual.starts_with("refused: nobody answered within 600 s. Decide yourself"),
+            "{actual}"
         );
         bench.cx.cancel.cancel(CancelReason::Interrupted);
         assert_eq!(bench.call(Clarify, json!({"question": "Which?"})).await, "cancelled\n");
@@ -180,8 +180,8 @@ mod tests {
         let bench = ToolFixture::new();
         let settings = &bench.cx.agent.session.settings;
         assert_eq!(Clarify.availability(settings), Availability::No(NOBODY.to_owned()));
-        let told = bench.call(Clarify, json!({"question": "Which?"})).await;
-        assert_eq!(told, format!("refused: {NOBODY}"));
+        let actual = bench.call(Clarify, json!({"question": "Which?"})).await;
+        assert_eq!(actual, format!("refused: {NOBODY}"));
         let (bench, _) = with(PersonAnswer::Text(String::new()));
         let settings = &bench.cx.agent.session.settings;
         assert_eq!(Clarify.availability(settings), Availability::Yes);

@@ -230,9 +230,7 @@ impl JobCall<'_> {
         let schedule = Schedule::read(schedule, timestamp(now_ms), &self.settings.zone());
         let prompt = given(self.args.prompt.as_deref(), "prompt")?;
         if let Some(secret) = secret_in(prompt, &self.settings.secrets) {
-            return Err(refused(format!(
-                "the prompt has a secret in it ({secret}), and none is kept"
-            )));
+            return Err(refused(format!("the prompt contains a secret ({secret}); none is saved")));
         }
         let toolsets = self.args.toolsets.clone().unwrap_or_default();
         let outside = self.cx.agent.store.get_or_insert_with(OutsideSources::default);
@@ -292,9 +290,7 @@ impl JobCall<'_> {
         let known: Vec<&str> = messages.targets.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let target = for_terminal_line(target, 40);
-        Err(ToolError::refused(format!(
-            "there is no message target `{target}`; there are: {known}"
-        )))
+        Err(ToolError::refused(format!("there is no message target `{target}`; known: {known}")))
     }
 
     fn list(&self) -> Result<String, ToolError> {

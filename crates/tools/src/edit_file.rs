@@ -17,8 +17,9 @@ use crate::granted_path::{Access, GrantedPath, check_written_paths};
 use crate::matching::{Edit, EditScope, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
-use crate::shown::{count, restored_marks};
+use crate::shown::restored_marks;
 use crate::text::FileText;
+use deputize_core::wording::count;
 
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;

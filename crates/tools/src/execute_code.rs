@@ -24,8 +24,8 @@ use script_run::{ScriptEnd, ScriptError, run_script};
 
 use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
-use crate::shown::count;
 use crate::{CodeLimits, Settings, spill};
+use deputize_core::wording::count;
 
 const DESCRIPTION: &str = "Run a Python script with read_file, write_file, edit_file, \
     search_files, terminal, web_fetch and web_search as functions. You get only what it prints: \
@@ -149,7 +149,7 @@ fn output(ended: &ScriptEnd) -> ToolOutput {
     }
     let made = ended.calls.as_ref().map_or(0, |calls| calls.made);
     if made > 0 && ended.exit != Exit::Code(0) {
-        notes.push(format!("it had made {}; what they changed stays", count(made.into(), "call")));
+        notes.push(format!("it had made {}; what they changed stays", count(made, "call")));
     }
     ToolOutput { notes, ..ToolOutput::text(content) }
 }
@@ -171,7 +171,7 @@ fn settle_result(exit: Exit, limits: &CodeLimits, output: ToolOutput) -> ToolCal
         Exit::Cancelled => return Err(ToolError::Cancelled(Box::new(output))),
         Exit::TimedOut => format!(
             "timed out after {}{}; the script and everything it started were killed",
-            count(limits.seconds.into(), "second"),
+            count(limits.seconds, "second"),
             limits.setting_names.note("code_seconds")
         ),
         Exit::Unknown => {

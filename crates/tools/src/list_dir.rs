@@ -14,8 +14,9 @@ use crate::Settings;
 use crate::blocking::blocking;
 use crate::granted_path::{Access, GrantedPath};
 use crate::path_error::{FileKindError, PathError, special};
-use crate::shown::{count, shown};
+use crate::shown::shown;
 use crate::walk::{EntryKind, Walk, WalkEntry};
+use deputize_core::wording::count;
 
 /// The deepest listing.
 const MAX_DEPTH: usize = 5;

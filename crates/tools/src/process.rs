@@ -15,8 +15,9 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::background::BackgroundCommand;
-use crate::shown::{count, shown};
+use crate::shown::shown;
 use crate::terminal::Terminal;
+use deputize_core::wording::count;
 
 /// Characters of a command in a list.
 const COMMAND_CHARS: usize = 80;
@@ -217,11 +218,11 @@ async fn wait(command: &BackgroundCommand, args: &Args, from: u64, cx: &ToolCx) 
     }
     match until {
         Some(_) if found => output.notes.push("the text has come".to_owned()),
-        Some(_) => output
-            .notes
-            .push(format!("the text has not come in {}", count(seconds.into(), "second"))),
+        Some(_) => {
+            output.notes.push(format!("the text has not come in {}", count(seconds, "second")))
+        }
         None if command.exit().is_none() => {
-            output.notes.push(format!("it has not ended in {}", count(seconds.into(), "second")));
+            output.notes.push(format!("it has not ended in {}", count(seconds, "second")));
         }
         None => {}
     }

@@ -14,8 +14,9 @@ use crate::diff::FileDiff;
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, may_create};
 use crate::granted_path::{GrantedPath, check_written_paths};
 use crate::path_error::PathError;
-use crate::shown::{count, restored_marks};
+use crate::shown::restored_marks;
 use crate::text::{Charset, FileText};
+use deputize_core::wording::count;
 
 const DESCRIPTION: &str = "Create or replace a whole text file, with missing directories; change a \
     part with edit_file.";

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::process::ChildStdin;
 use tokio::sync::Semaphore;
 
-use super::desk::{SERVER, approve};
+use super::fixture::{SERVER, approve};
 use super::installed::npm;
 use crate::program::{ChatRequest, Lab, PROGRAM, ProgramEnd, RunningProgram, hang, model, soon};
 use crate::signals::within;
@@ -150,7 +150,7 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
     );
     assert_eq!(sets(&lists[1]), "file.");
     let error = seen["error"].as_str().unwrap();
-    assert!(error.contains("there is no tool \"delegate\"; there are: run"), "{error}");
+    assert!(error.contains("there is no tool \"delegate\"; known: run"), "{error}");
 }
 
 #[tokio::test]
@@ -274,8 +274,8 @@ async fn a_delegation_passes_on_what_its_call_was_warned_of() {
             (answer["id"].as_u64().unwrap(), data["warnings"].clone())
         })
         .collect();
-    let told = warnings[&2][0].as_str().unwrap_or_default();
-    assert!(told.starts_with("role `chief` is not known; `leaf` is used"), "{}", ended.out);
+    let actual = warnings[&2][0].as_str().unwrap_or_default();
+    assert!(actual.starts_with("role `chief` is not known; `leaf` is used"), "{}", ended.out);
     assert_eq!(warnings[&3], json!([]), "{}", ended.out);
 }
 
@@ -292,7 +292,7 @@ async fn wrong_arguments_are_refused_with_what_is_wrong() {
         "`toolsets` is empty",
         "`cwd` must be",
         "unknown field `toolset`",
-        "there is no tool \"none\"; there are: run, delegate",
+        "there is no tool \"none\"; known: run, delegate",
     ];
     for (error, words) in errors.iter().zip(words) {
         assert!(error.contains(words), "{words}: {error}");
@@ -392,7 +392,7 @@ async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
     running.lines(5).await;
     drop(input);
     let ended = running.end().await.with_code(0);
-    let refused = "toolset `terminal` is not served; there are: file";
+    let refused = "toolset `terminal` is not served; known: file";
     assert!(ended.out.contains(refused), "{}", ended.out);
     let part = "the agent has only a part of toolset `coding`";
     assert!(ended.out.contains(part), "{}", ended.out);

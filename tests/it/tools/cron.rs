@@ -76,16 +76,16 @@ async fn a_job_of_a_model_always_asks_a_person_who_sees_all_of_it() {
         running.end().await.with_code(0);
         let requests = server.requests();
         let last = ChatRequest::of(requests.last().unwrap());
-        let told = last.results()[0];
+        let actual = last.results()[0];
         if made {
-            assert!(told.contains("created: nightly-tests, next at "), "{told}");
-            assert!(told.contains("Nothing runs jobs now: the person starts"), "{told}");
+            assert!(actual.contains("created: nightly-tests, next at "), "{actual}");
+            assert!(actual.contains("Nothing runs jobs now: the person starts"), "{actual}");
             let job = job(&lab, "nightly-tests");
             assert_eq!(job["tools"], json!(["list_dir", "read_file", "search_files"]));
             let work = lab.work("").canonicalize().unwrap();
             assert_eq!(job["cwd"], work.to_str().unwrap().trim_end_matches('/'));
         } else {
-            assert!(told.contains("denied by user"), "{told}");
+            assert!(actual.contains("denied by user"), "{actual}");
             assert!(!lab.path("home/cron/jobs").exists());
         }
     }
@@ -134,8 +134,8 @@ async fn without_a_person_the_tool_is_not_sent_and_makes_nothing() {
     let requests = server.requests();
     assert!(!ChatRequest::of(&requests[0]).tools().contains(&"cronjob"));
     let last = ChatRequest::of(requests.last().unwrap());
-    let told = last.results()[0];
-    assert!(told.contains("cannot be used now: nobody can be asked"), "{told}");
+    let actual = last.results()[0];
+    assert!(actual.contains("cannot be used now: nobody can be asked"), "{actual}");
     assert!(!lab.path("home/cron/jobs").exists());
 }
 
@@ -346,9 +346,9 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
                 "-t",
                 "file",
             ],
-            "the prompt has a secret in it (a value of `password`): secrets are never kept",
+            "the prompt contains a secret (a value of `password`): secrets are never saved",
         ),
-        (&["show", "c"], "there is no job `c`; there are: a"),
+        (&["show", "c"], "there is no job `c`; known: a"),
         (&["trigger", "c"], "there is no job `c`"),
         (&["rm", "../a"], "is not the name of a job"),
     ] {
@@ -392,7 +392,7 @@ async fn an_edited_job_is_checked_as_an_added_one_is() {
         ("s/\"file\"//", "`toolsets` is empty"),
         ("s/\"prompt\"/\"output\": \"team\", \"prompt\"/", "no message target `team` in"),
         ("s/\"cwd\": \"/&\\/moon/", "`/moon"),
-        ("s/hello/token: abcd1234/", "the prompt has a secret in it (a value of `token`)"),
+        ("s/hello/token: abcd1234/", "the prompt contains a secret (a value of `token`)"),
     ] {
         let refused = edit(&format!("sed -i '{change}'")).await.with_code(2);
         assert!(refused.err.contains(fault), "{change}: {}", refused.err);

@@ -95,8 +95,8 @@ async fn what_a_child_read_is_in_the_mark_of_its_parents_entry_and_in_the_events
         let server = model(move |asked| {
             let is_child = asked.system().contains("YOUR TASK:");
             // The message about the child's end counts as no result.
-            let told = asked.users().iter().any(|text| text.contains("has ended"));
-            match (is_child, background && !told && asked.results().len() == 1) {
+            let actual = asked.users().iter().any(|text| text.contains("has ended"));
+            match (is_child, background && !actual && asked.results().len() == 1) {
                 (true, _) => calls_in_order(vec![fetch.clone()])(asked),
                 (false, true) => MockAnswer::reply(&Reply::text("served-1", "I wait.")),
                 (false, false) => {

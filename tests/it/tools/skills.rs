@@ -184,8 +184,8 @@ async fn a_projects_files_are_read_only_if_the_person_says_so() {
     assert_eq!(with.matches("Use spaces.").count(), 1, "two names of one file: {with}");
     let child = ["--project-files", "--child", "--goal", "Look."];
     assert!(!prompt(&child).await.contains("Use tabs."));
-    let told = [&child[..], &["--set", "delegation.context_files=true"]].concat();
-    assert!(prompt(&told).await.contains("Use tabs."));
+    let expected = [&child[..], &["--set", "delegation.context_files=true"]].concat();
+    assert!(prompt(&expected).await.contains("Use tabs."));
 }
 
 #[tokio::test]
@@ -204,8 +204,8 @@ async fn a_skill_written_after_reading_the_web_has_a_mark_and_passes_it_on() {
     let server = model(calls_in_order(vec![fetch, write("create")])).await;
     lab.run(&server, &args).end().await.with_code(0);
     let requests = server.requests();
-    let told = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
-    assert!(told.contains("is created") && told.ends_with(&format!("[{mark}]")), "{told}");
+    let actual = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
+    assert!(actual.contains("is created") && actual.ends_with(&format!("[{mark}]")), "{actual}");
     // Another session, which has read nothing, keeps the mark and passes it on.
     let fact = json!({"action": "add", "topic": "work", "text": "Read."});
     let calls = vec![write("edit"), ("skill_view", json!({"name": "notes"})), ("memory", fact)];
@@ -275,7 +275,7 @@ async fn a_secret_in_a_skill_of_a_person_is_refused() {
         let mut command = lab.deputize(&["skills", "edit", name]);
         command.env("EDITOR", format!("cp {}", lab.path("notes.md").display()));
         let refused = RunningProgram::start(command).end().await.with_code(2);
-        let fault = "the skill has a secret in it (a value of `password`): secrets are never kept";
+        let fault = "the skill contains a secret (a value of `password`): secrets are never saved";
         assert!(refused.err.contains(fault), "{}", refused.err);
         assert!(refused.err.contains("your text is in "), "{}", refused.err);
     }

@@ -50,7 +50,7 @@ const PAGE: usize = 100;
 pub struct ServerIdentity {
     /// The program's name.
     pub name: &'static str,
-    /// Its version.
+    /// Version of the program.
     pub version: &'static str,
 }
 
@@ -92,7 +92,7 @@ async fn connect<O, I>(
 where
     Lines<O, I>: agent_client_protocol::ConnectTo<Agent> + 'static,
 {
-    let [asked, told, until] = std::array::from_fn(|_| Arc::clone(manager));
+    let [asked, canceller, until] = std::array::from_fn(|_| Arc::clone(manager));
     Agent
         .v1()
         .name(who.name)
@@ -104,7 +104,7 @@ where
         )
         .on_receive_notification(
             async move |cancel: CancelNotification, _: ConnectionTo<Client>| {
-                told.cancel(&cancel.session_id.0);
+                canceller.cancel(&cancel.session_id.0);
                 Ok(())
             },
             on_receive_notification!(),

@@ -158,7 +158,7 @@ impl OpenSessions {
         let chosen = MODES.iter().find(|(_, name, ..)| *name == mode);
         let (chosen, ..) = chosen.ok_or_else(|| {
             let names: Vec<&str> = MODES.iter().map(|(_, name, ..)| *name).collect();
-            question_error(format!("there is no mode `{mode}`; there are: {}", names.join(", ")))
+            question_error(format!("there is no mode `{mode}`; known: {}", names.join(", ")))
         })?;
         *lock(&open.mode) = *chosen;
         Ok(())

@@ -72,16 +72,16 @@ pub struct McpServerSpec {
 pub enum McpTransport {
     /// A program, on its standard streams.
     Stdio {
-        /// The program.
+        /// Path of the program.
         command: PathBuf,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
         /// Variables beside those it would have.
         env: Vec<(String, String)>,
     },
     /// An address, over streamable HTTP.
     Http {
-        /// The address.
+        /// URL of the server.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,
@@ -91,7 +91,7 @@ pub enum McpTransport {
 /// Fixed facts of an open session.
 #[derive(Clone)]
 pub struct SessionFacts {
-    /// The session.
+    /// ID of the session.
     pub id: SessionId,
     /// Its working directory, absolute.
     pub cwd: PathBuf,
@@ -152,9 +152,9 @@ impl fmt::Debug for TurnRequest {
 pub struct SessionListing {
     /// ID of the session.
     pub id: SessionId,
-    /// Working directory.
+    /// Path of the working directory.
     pub cwd: PathBuf,
-    /// Its title.
+    /// Title of the session.
     pub title: String,
     /// When something last happened in it, in RFC 3339.
     pub updated: String,

@@ -48,25 +48,25 @@ struct TakenName(JobName);
 /// Runs a command about jobs. `cron run` is another one.
 pub(crate) fn cron(
     links: &LinkedTools,
-    mut around: ProcessEnv,
+    mut env: ProcessEnv,
     command: &CronCommand,
 ) -> Result<(), CliError> {
     // Jobs are checked as they run: nobody can be asked.
-    around.person_available = false;
-    let around = &around;
-    let store = job_store(around)?;
+    env.person_available = false;
+    let env = &env;
+    let store = job_store(env)?;
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
         CronCommand::Run(_) => Ok(()),
         CronCommand::List { view } => {
-            JobTable::new(&store, around).of(&view.settings).list(view.json)
+            JobTable::new(&store, env).of(&view.settings).list(view.json)
         }
         CronCommand::Show { name: job, view } => {
-            JobTable::new(&store, around).of(&view.settings).show(&name(job)?, view.json)
+            JobTable::new(&store, env).of(&view.settings).show(&name(job)?, view.json)
         }
-        CronCommand::Add(args) => add(links, around, &store, args),
+        CronCommand::Add(args) => add(links, env, &store, args),
         CronCommand::Edit { name: job, settings } => {
-            edit(links, around, &store, &name(job)?, settings)
+            edit(links, env, &store, &name(job)?, settings)
         }
         CronCommand::Rm { name: job } => {
             let job = name(job)?;
@@ -136,12 +136,12 @@ fn pause(store: &JobStore, name: &JobName, paused: bool) -> Result<(), CliError>
 
 fn add(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     store: &JobStore,
     args: &CronAdd,
 ) -> Result<(), CliError> {
     let now = SystemClock.now_ms();
-    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(around));
+    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(env));
     let missed = args.missed.as_deref().map(|policy| match policy {
         "once" => MissedPolicy::Once,
         _ => MissedPolicy::Skip,
@@ -152,7 +152,7 @@ fn add(
         prompt: args.prompt.clone(),
         toolsets: args.toolsets.clone(),
         tools: None,
-        cwd: around.cwd(args.settings.cwd.as_deref())?,
+        cwd: env.cwd(args.settings.cwd.as_deref())?,
         output: args.output.clone(),
         missed,
         timeout_seconds: None,
@@ -163,9 +163,9 @@ fn add(
     };
     // Before the notes on a job that would not be added.
     store.check_new(&job.name).map_err(store_error)?;
-    check_job(links, around, &args.settings, &job)?;
+    check_job(links, env, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
-    let table = JobTable::new(store, around);
+    let table = JobTable::new(store, env);
     print(&format!(
         "added: {}, next at {}\n",
         job.name,
@@ -178,14 +178,14 @@ fn add(
 /// Edits a copy. The job is replaced only by a job, and only if nothing else changed it meanwhile.
 fn edit(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     store: &JobStore,
     name: &JobName,
     settings: &Settings,
 ) -> Result<(), CliError> {
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob::Malformed(why));
-    let written = edit_text(around, &format!("{name}.json"), &before, |text| {
+    let written = edit_text(env, &format!("{name}.json"), &before, |text| {
         let now = SystemClock.now_ms();
         let dated = with_time(text, now);
         let job = Job::parse(dated.as_bytes()).map_err(|error| invalid(with_near_field(&error)))?;
@@ -194,10 +194,10 @@ fn edit(
         }
         // The time of one that was not changed may have passed.
         if !Job::parse(before.as_bytes()).is_ok_and(|before| before.schedule == job.schedule) {
-            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(around))
+            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(env))
                 .map_err(CliError::usage)?;
         }
-        check_job(links, around, settings, &job)?;
+        check_job(links, env, settings, &job)?;
         let job = Job { changed_ms: now, ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
@@ -244,20 +244,20 @@ struct JobTable<'a> {
 }
 
 impl<'a> JobTable<'a> {
-    fn new(store: &'a JobStore, around: &'a ProcessEnv) -> Self {
+    fn new(store: &'a JobStore, env: &'a ProcessEnv) -> Self {
         let now = timestamp(SystemClock.now_ms());
-        Self { store, zone: zone(around), now, around, loaded: None }
+        Self { store, zone: zone(env), now, env, loaded: None }
     }
 
     /// Returns the same with the configuration, unless it has mistakes: other commands tell them.
     fn of(self, settings: &Settings) -> Self {
-        let sources = self.around.sources(settings, Vec::new());
+        let sources = self.env.sources(settings, Vec::new());
         Self { loaded: sources.ok().and_then(|sources| load(&sources).ok()), ..self }
     }
 
     /// Returns why a job does not get its toolsets.
     fn fault(&self, job: &Job) -> Option<String> {
-        self.loaded.as_ref().and_then(|loaded| toolset_fault(loaded, self.around, job))
+        self.loaded.as_ref().and_then(|loaded| toolset_fault(loaded, self.env, job))
     }
 
     fn list(&self, as_json: bool) -> Result<(), CliError> {

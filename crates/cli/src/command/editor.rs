@@ -24,7 +24,7 @@ enum EditError {
 /// Lets the person edit a text in a file of this name, and passes the new text on. If that fails,
 /// the error says where the text is. Returns `None` if the person changed nothing, which is said.
 pub(super) fn edit_text<T>(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     name: &str,
     text: &str,
     write: impl FnOnce(&str) -> Result<T, CliError>,
@@ -35,9 +35,9 @@ pub(super) fn edit_text<T>(
     let folder = tempfile::Builder::new().permissions(private).tempdir().map_err(failed)?;
     let file = folder.path().join(name);
     fs::write(&file, text).map_err(failed)?;
-    let done = run_editor(around, &file).and_then(|()| {
+    let done = run_editor(env, &file).and_then(|()| {
         if !file.exists() {
-            let editor = editor(around).unwrap_or_default().to_owned();
+            let editor = editor(env).unwrap_or_default().to_owned();
             return Err(CliError::failed(EditError::NoFile(editor)));
         }
         let edited = fs::read_to_string(&file).map_err(failed)?;
@@ -62,8 +62,8 @@ fn editor(around: &ProcessEnv) -> Option<&str> {
 }
 
 /// Runs the person's editor on a file, as the shell would.
-fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), CliError> {
-    let editor = editor(around).ok_or(EditError::NoEditor).map_err(CliError::usage)?;
+fn run_editor(env: &ProcessEnv, file: &Path) -> Result<(), CliError> {
+    let editor = editor(env).ok_or(EditError::NoEditor).map_err(CliError::usage)?;
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file);
     match command.status() {

@@ -31,18 +31,14 @@ use crate::stdio::{print, tell};
 const NO_MODEL: &str = "MODEL";
 
 /// Prints what was asked for.
-pub(crate) fn prompt(
-    links: &LinkedTools,
-    around: &ProcessEnv,
-    args: &Prompt,
-) -> Result<(), CliError> {
-    let sources = around.sources(&args.settings, flags(args))?;
-    let mut loaded = load_config(around, &sources)?;
+pub(crate) fn prompt(links: &LinkedTools, env: &ProcessEnv, args: &Prompt) -> Result<(), CliError> {
+    let sources = env.sources(&args.settings, flags(args))?;
+    let mut loaded = load_config(env, &sources)?;
     let overrides = overrides(&args.model);
     let profile = args.profile.as_deref().filter(|_| !args.child.child);
     let profile = match profile {
         Some(name) => {
-            let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+            let here = AssemblyInput::here(links, &loaded.config, env, &sources);
             let found = TopProfile::find(&here, name, &overrides)?;
             loaded.config.clone_from(&found.config);
             found.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
@@ -50,7 +46,7 @@ pub(crate) fn prompt(
         }
         None => None,
     };
-    let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+    let here = AssemblyInput::here(links, &loaded.config, env, &sources);
     let composition = AssembledProgram::new(&AssemblyInput {
         overrides: overrides.clone(),
         profile: profile.as_ref().map(|profile| &profile.profile),
@@ -64,7 +60,7 @@ pub(crate) fn prompt(
     let top = AgentSpec { options: asked.options.clone(), ..top };
     let authority = composition.assembly.authority(mode, top.cwd.clone());
     let view = composition.assembly.view(top, authority, composition.tool_settings());
-    let view = if args.child.child { child(&composition, &view, args, around)? } else { view };
+    let view = if args.child.child { child(&composition, &view, args, env)? } else { view };
     show(&view, &asked, args)
 }
 
@@ -94,9 +90,9 @@ fn child(
     composition: &AssembledProgram,
     parent: &AgentView,
     args: &Prompt,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<AgentView, CliError> {
-    let parent = at_depth(composition, parent, &args.child, around)?;
+    let parent = at_depth(composition, parent, &args.child, env)?;
     let plan = planned(composition, &parent, &call(args)?)?;
     plan.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     for dropped in plan.dropped.iter().flat_map(|dropped| dropped.iter()) {
@@ -183,11 +179,11 @@ fn at_depth(
     composition: &AssembledProgram,
     parent: &AgentView,
     child: &ChildPrompt,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<AgentView, CliError> {
     let cwd = match &child.workspace {
         None => parent.spec.cwd.clone(),
-        Some(workspace) => around.cwd(Some(workspace))?,
+        Some(workspace) => env.cwd(Some(workspace))?,
     };
     let spec = AgentSpec { cwd, ..(*parent.spec).clone() };
     let view =

@@ -50,10 +50,10 @@ pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 /// Runs the command, except `resume`, which is a run.
 pub(crate) fn sessions(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Sessions,
 ) -> Result<(), CliError> {
-    let dir = around.sessions()?;
+    let dir = env.sessions()?;
     match command {
         Sessions::List { json } => list(&dir, *json),
         Sessions::Show { session, agent } => {
@@ -68,7 +68,7 @@ pub(crate) fn sessions(
         }
         #[cfg(feature = "session-search")]
         Sessions::Search { words, limit, json } => {
-            let secrets = environment_secrets(around);
+            let secrets = environment_secrets(env);
             search::search(dir, &words.join(" "), *limit, *json, &secrets)
         }
         #[cfg(not(feature = "session-search"))]
@@ -76,7 +76,7 @@ pub(crate) fn sessions(
             "in a checkout of Deputize: `cargo install --path crates/cli --features session-search`",
         )),
         Sessions::Resume(_) => Ok(()),
-        Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),
+        Sessions::Export { session, format } => export(env, &read(&dir, session)?.0, *format),
         Sessions::Rm { sessions } => {
             let ids: Result<BTreeSet<SessionId>, CliError> =
                 sessions.iter().map(|name| session_named(&dir, name)).collect();
@@ -355,12 +355,8 @@ fn mark_running(dir: &SessionDir, glances: &mut [SessionLine]) -> Result<(), Cli
 }
 
 /// Prints a session without the secrets that this environment knows.
-fn export(
-    around: &ProcessEnv,
-    stored: &StoredSession,
-    format: ExportFormat,
-) -> Result<(), CliError> {
-    let secrets = environment_secrets(around);
+fn export(env: &ProcessEnv, stored: &StoredSession, format: ExportFormat) -> Result<(), CliError> {
+    let secrets = environment_secrets(env);
     let text = match format {
         ExportFormat::Markdown => markdown::markdown(stored),
         ExportFormat::Jsonl => {

@@ -24,24 +24,24 @@ const LINE_CHARS: usize = 200;
 /// Runs the command.
 pub(crate) fn skills(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Skills,
 ) -> Result<(), CliError> {
     match command {
-        Skills::List { view } => list(&library(links, around, &view.settings)?, view.json),
+        Skills::List { view } => list(&library(links, env, &view.settings)?, view.json),
         Skills::Show { name, file, settings } => {
-            let read = library(links, around, settings)?.read(name, file.as_deref());
+            let read = library(links, env, settings)?.read(name, file.as_deref());
             let read = read.map_err(skill_error)?;
             let mark = read.skill.mark().map(|mark| format!("\n[{mark}]\n")).unwrap_or_default();
             print(&for_terminal(&format!("{}{mark}", read.text)))
         }
         Skills::Edit { name, settings } => {
-            let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
-            let secrets = all_secrets(&loaded.config, around);
-            edit(&library(links, around, settings)?, around, name, &secrets)
+            let loaded = load_config(env, &env.sources(settings, Vec::new())?)?;
+            let secrets = all_secrets(&loaded.config, env);
+            edit(&library(links, env, settings)?, env, name, &secrets)
         }
         Skills::Rm { name, settings } => {
-            let removed = library(links, around, settings)?.remove(name);
+            let removed = library(links, env, settings)?.remove(name);
             let folder = removed.map_err(removal_error)?;
             print(&format!("deleted: {}\n", for_terminal(&folder.display().to_string())))
         }
@@ -50,12 +50,12 @@ pub(crate) fn skills(
 
 fn library(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     settings: &Settings,
 ) -> Result<SkillLibrary, CliError> {
-    let sources = around.sources(settings, Vec::new())?;
-    let loaded = load_config(around, &sources)?;
-    Ok(skill_library(&AssemblyInput::here(links, &loaded.config, around, &sources)))
+    let sources = env.sources(settings, Vec::new())?;
+    let loaded = load_config(env, &sources)?;
+    Ok(skill_library(&AssemblyInput::here(links, &loaded.config, env, &sources)))
 }
 
 fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
@@ -100,7 +100,7 @@ fn row_json(skill: &Skill) -> Value {
 /// not.
 fn edit(
     library: &SkillLibrary,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     name: &str,
     secrets: &Secrets,
 ) -> Result<(), CliError> {
@@ -117,7 +117,7 @@ fn edit(
     let text = old.clone().unwrap_or_else(|| {
         library.bundled_text(name).map_or_else(|| template(name), str::to_owned)
     });
-    let path = edit_text(around, "SKILL.md", &text, |text| {
+    let path = edit_text(env, "SKILL.md", &text, |text| {
         if let Some(secret) = secret_in(text, secrets) {
             return Err(CliError::usage(SecretInSkill(secret)));
         }
@@ -138,7 +138,7 @@ fn edit(
 
 /// A skill would be read by later sessions.
 #[derive(Debug, thiserror::Error)]
-#[error("the skill has a secret in it ({0}): secrets are never kept")]
+#[error("the skill contains a secret ({0}): secrets are never saved")]
 struct SecretInSkill(String);
 
 /// A skill is another than the one that was edited.

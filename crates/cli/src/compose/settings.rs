@@ -146,7 +146,7 @@ pub(super) fn toolsets(
                 .into_iter()
                 .collect::<Vec<_>>()
                 .join(", ");
-            return Err(ComposeError::Toolset { name, hint: format!("there are: {known}") });
+            return Err(ComposeError::Toolset { name, hint: format!("known: {known}") });
         }
     }
     Ok(chosen)
@@ -197,15 +197,15 @@ pub(crate) fn profile_library(from: &AssemblyInput<'_>) -> ProfileLibrary {
 
 /// Returns the files of the memory; `None` if the program has a memory of its own, or no folder for
 /// its state.
-pub(crate) fn memory_files(around: &ProcessEnv, secrets: Secrets) -> Option<MemoryFiles> {
-    let state = around.states().next().filter(|_| around.own.memory.is_none())?;
+pub(crate) fn memory_files(env: &ProcessEnv, secrets: Secrets) -> Option<MemoryFiles> {
+    let state = env.states().next().filter(|_| env.own.memory.is_none())?;
     Some(MemoryFiles::new(state.join(MEMORY_TOOL), secrets))
 }
 
 /// Returns where past sessions are searched.
 #[cfg(feature = "session-search")]
-pub(super) fn session_search(around: &ProcessEnv) -> deputize_session_index::SessionSearchSettings {
-    let index = around.sessions().ok().map(deputize_session_index::SessionIndex::new);
+pub(super) fn session_search(env: &ProcessEnv) -> deputize_session_index::SessionSearchSettings {
+    let index = env.sessions().ok().map(deputize_session_index::SessionIndex::new);
     deputize_session_index::SessionSearchSettings { index }
 }
 

@@ -7,7 +7,7 @@ use deputize_runtime::snapshot::{ChangedFile, CommandExit, CommandRecord, RunCha
 
 use super::line::{ScreenLine, Style};
 use crate::agent_name::short;
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Files that are listed; more are counted.
 const FILES: usize = 20;

@@ -10,7 +10,7 @@ use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::truncate::truncate_lines;
 
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Name of the frame.
 const NAME: &str = "stdin";

@@ -60,7 +60,7 @@ fn room(error: &std::io::Error) -> &'static str {
 pub struct JournalError {
     /// The session file.
     pub path: PathBuf,
-    /// The cause.
+    /// Underlying error.
     #[source]
     pub source: std::io::Error,
 }

@@ -244,11 +244,11 @@ const LATER: &str = "[A message arrived after this answer. In reply to it:]";
 fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply::text("m", "The report.")));
-    for (told, said) in [("Are you done?", "Yes."), ("Sure?", "The report."), ("So?", "")] {
+    for (actual, said) in [("Are you done?", "Yes."), ("Sure?", "The report."), ("So?", "")] {
         run.apply(Input::Rest);
         // Resting twice, as after a restart, changes nothing.
         run.apply(Input::Rest);
-        run.apply(Input::Message(&message(told)));
+        run.apply(Input::Message(&message(actual)));
         run.apply(Input::Reply(&Reply::text("m", said)));
     }
     assert!(matches!(run.step(), Step::Ask { .. }), "an empty reply is asked for again, once");

@@ -23,7 +23,7 @@ pub(crate) fn lay_out_plain(
     seen: HostObservations<'_>,
     limits: ReportLimits<'_>,
 ) -> Result<(ToolCallResult, Truncation), FillError> {
-    let kept = seen.kept.first();
+    let kept = seen.saved_outputs.first();
     let aside = limits.whole(1) / ASIDE;
     let most = limits.plain();
     let mut output = ToolOutput {

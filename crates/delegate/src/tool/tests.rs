@@ -95,7 +95,7 @@ impl Agent for Child {
             }
             let parent = self.parent.upgrade().unwrap();
             let found = self.lifecycle.inspect(&parent, &self.spec, &outcome).await;
-            outcome.found = found.map(Box::new);
+            outcome.inspection = found.map(Box::new);
             outcome
         })
     }
@@ -164,7 +164,7 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         trace: Vec::new(),
         receipts: Receipts::default(),
         below: BTreeMap::new(),
-        found: None,
+        inspection: None,
         session_path: None,
     }
 }
@@ -226,7 +226,7 @@ impl AgentControl for Home {
         let glance = |id: AgentId| AgentSummary {
             id,
             goal: String::new(),
-            doing: AgentActivity::Running,
+            activity: AgentActivity::Running,
             iteration: 1,
             current_tool: None,
             idle_ms: 0,

@@ -171,7 +171,7 @@ fn what_is_no_profile_says_why() {
     ]
     .map(|front| parse(front).unwrap_err().to_string());
     insta::assert_snapshot!(shown.join("\n"), @"
-    it has no `description`: say what such an agent is for
+    it has no `description`: say what the agent is for
     `A b` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside
     `role` must be `leaf` or `orchestrator`
     `max_iterations` must be a whole number from 1
@@ -211,7 +211,7 @@ fn a_persons_profile_replaces_a_bundled_one_and_a_projects_replaces_none() {
     let from_project = |name| places.library().find(name).unwrap().profile.from_project;
     assert_eq!((from_project("b"), from_project("look")), (true, false));
     let unknown = places.library().find("e").unwrap_err().to_string();
-    assert_eq!(unknown, "there is no profile `e`; there are: b, c, look");
+    assert_eq!(unknown, "there is no profile `e`; known: b, c, look");
 }
 
 /// As people write them for the other program, which takes more.
@@ -271,8 +271,8 @@ fn a_faulty_file_gives_way_to_no_other() {
     G.
     the profile `gone` cannot be used: project/.claude/agents/gone.md: it is a link that leaves the project; correct the file, or remove it
     the profile `cafe` cannot be used: user/latin.md: line 3 is not UTF-8 text; correct the file, or remove it
-    there is no profile `mine`; there are: good
-    there is no profile `other`; there are: good
+    there is no profile `mine`; known: good
+    there is no profile `other`; known: good
     ");
     insta::assert_snapshot!(places.show(), @"
     user good G.

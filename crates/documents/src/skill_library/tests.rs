@@ -174,7 +174,7 @@ fn a_skill_is_read_with_its_files_and_nothing_outside_of_its_folder() {
     places.put("user/release/notes.md", &"x".repeat(262_145));
     assert!(text("notes.md").ends_with("it has 262145 bytes, more than 262144"));
     let error = library.read("relase", None).unwrap_err().to_string();
-    assert_eq!(error, "there is no skill `relase`; there are: release, split");
+    assert_eq!(error, "there is no skill `relase`; known: release, split");
     assert_eq!(library.read("split", None).unwrap().text, "Split it.\n");
     assert!(library.read("split", Some("x")).is_err());
 }
@@ -208,7 +208,7 @@ fn only_skills_of_the_person_are_written_whole_or_not_at_all() {
         it does not begin with front matter: `---`, fields, `---`
         `theirs` is a project skill and is not changed here; a skill of the person may take its place
         `split` is a bundled skill and is not changed here; a skill of the person may take its place
-        there is no skill `..`; there are: mine, split, theirs
+        there is no skill `..`; known: mine, split, theirs
         there is no folder for skills of the person
         "
     );

@@ -38,7 +38,7 @@ impl HandshakeError {
     /// Returns why the server cannot be used.
     pub(super) fn into_fault(self) -> McpErrorKind {
         match self.code {
-            Some(code) => ReachError::Status { code, said: self.why }.into(),
+            Some(code) => ReachError::Status { code, message: self.why }.into(),
             None => (self.kind)(self.why),
         }
     }

@@ -537,12 +537,12 @@ mod tests {
         assert!(of("https://api.openai.com/v1").max_completion_tokens);
         assert!(!of("https://notopenai.com/v1").max_completion_tokens);
         assert!(of("https://api.deepseek.com").echo_reasoning);
-        let told = |url: &str, echo| {
+        let config = |url: &str, echo| {
             let body = BodyOptions { echo_reasoning: Some(echo), ..BodyOptions::default() };
             Endpoint { body, ..Endpoint::new("p", url) }
         };
-        assert!(Dialect::of(&told("http://localhost/v1", true)).unwrap().echo_reasoning);
-        assert!(!Dialect::of(&told("https://api.deepseek.com", false)).unwrap().echo_reasoning);
+        assert!(Dialect::of(&config("http://localhost/v1", true)).unwrap().echo_reasoning);
+        assert!(!Dialect::of(&config("https://api.deepseek.com", false)).unwrap().echo_reasoning);
         let plain = Dialect { vision: Vision::default(), ..of("http://127.0.0.1:1/v1") };
         assert_eq!(plain, Dialect::default());
     }

@@ -67,7 +67,7 @@ impl WorkRecord {
         let is_child = |agent: &AgentSummary| agent.id.ancestors().next().as_ref() == Some(id);
         let call_line = |ended: &EndedCall| {
             let spec = cx.view.tool(&ended.call.tool).map(|entry| entry.tool.spec());
-            call_line(spec, ended, &cx.shared.parts.secrets)
+            call_line(spec, ended, &cx.shared.config.secrets)
         };
         Self {
             todo: state.todo().unwrap_or_default().to_vec(),
@@ -182,11 +182,11 @@ impl WorkRecord {
 
     fn child_lines(&self) -> Vec<RecordLine> {
         let show = |child: &AgentSummary| RecordLine {
-            rank: match child.doing {
+            rank: match child.activity {
                 AgentActivity::Ended(_) => LineRank::Past,
                 _ => LineRank::Open,
             },
-            text: format!("{} ({}): {}", child.id, child.doing.as_str(), line(&child.goal)),
+            text: format!("{} ({}): {}", child.id, child.activity.as_str(), line(&child.goal)),
         };
         self.children.iter().map(show).collect()
     }
@@ -235,10 +235,10 @@ mod tests {
         let old = FileVersion::of(b"old");
         let call = CallId::new(2, 0);
         let root = AgentId::root(&SessionId::literal("s"));
-        let child = |task: u32, doing, goal: &str| AgentSummary {
+        let child = |task: u32, activity, goal: &str| AgentSummary {
             id: root.child(call, task),
             goal: goal.to_owned(),
-            doing,
+            activity,
             iteration: 1,
             current_tool: None,
             idle_ms: 0,
@@ -347,7 +347,7 @@ mod tests {
         let child = |task: u32| AgentSummary {
             id: root.child(CallId::new(2, 0), task),
             goal: format!("g{task}."),
-            doing: match task {
+            activity: match task {
                 0..3 => AgentActivity::Running,
                 _ => AgentActivity::Ended(Status::Completed),
             },

@@ -32,14 +32,14 @@ impl Model for NamedModel {
 async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
     let folder = tempfile::tempdir().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
-    let mut parts = SessionConfig::new(Catalog::default());
+    let mut config = SessionConfig::new(Catalog::default());
     for (name, reply) in [("t/own", Err(FailureKind::Unavailable)), ("t/other", Ok(()))] {
         let model = NamedModel(name, reply, Arc::clone(&log));
-        parts.models.insert(name, name, Arc::new(model));
+        config.models.insert(name, name, Arc::new(model));
     }
-    parts.models.fallback(vec!["t/other".to_owned()]);
+    config.models.fallback(vec!["t/other".to_owned()]);
     let id = SessionId::literal("s");
-    let session = Session::create(&SessionDir::new(folder.path()), id, parts).unwrap();
+    let session = Session::create(&SessionDir::new(folder.path()), id, config).unwrap();
     let spec = session.top_agent("t/own", "go", folder.path());
     let root = Authority::root(session.catalog(), &Grant::default());
     let shared = session.shared();

@@ -207,7 +207,7 @@ fn text(
     lead: Option<&str>,
     output: &ToolOutput,
 ) -> (Option<String>, String, String) {
-    let secrets = &cx.shared.parts.secrets;
+    let secrets = &cx.shared.config.secrets;
     let mut parts: Vec<String> = Vec::new();
     let reason = lead.map(|lead| bound_text(&secrets.scrub(lead)));
     let content = secrets.scrub(&output.content);
@@ -218,7 +218,7 @@ fn text(
         let tool = || Source::tool(&call.name);
         let source = output.source.clone().unwrap_or_else(tool);
         let framed = frame_for_model(
-            &cx.shared.parts.record.secret,
+            &cx.shared.config.record.secret,
             cx.view.id(),
             call.id,
             &source,

@@ -103,7 +103,7 @@ fn words_of_people_agents_and_tools_are_searched() {
     assert_eq!(fold.goal, "Fix the build");
     let outside = [Source::child("s/1.0.0"), Source::mcp("docs"), Source::web("a.example")];
     assert_eq!(fold.outside, SourceSet::from(outside));
-    assert_eq!(fold.begun, Some(0));
+    assert_eq!(fold.started_ms, Some(0));
 }
 
 #[test]

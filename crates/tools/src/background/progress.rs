@@ -8,7 +8,7 @@ use deputize_core::process::ProcessExit;
 use deputize_process::Output;
 
 use crate::output_text::output_text;
-use crate::shown::count;
+use deputize_core::wording::count;
 
 /// What there is to know about a command at one moment.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use tokio::net::UnixStream;
 use super::clock::ScriptClock;
 use super::message::{ScriptCall, ScriptCallError, ScriptCallReader, reply_line};
 use crate::CodeLimits;
-use crate::shown::{count, shown};
+use crate::shown::shown;
+use deputize_core::wording::count;
 
 /// The tools that a script may call.
 const TOOLS: [&str; 7] =
@@ -134,7 +135,7 @@ impl<'a> ScriptCalls<'a> {
         let most = self.limits.calls;
         (self.made >= most).then(|| {
             let name = self.limits.setting_names.note("code_calls");
-            format!("a script may make {}{name}: print what you have", count(most.into(), "call"))
+            format!("a script may make {}{name}: print what you have", count(most, "call"))
         })
     }
 

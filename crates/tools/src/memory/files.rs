@@ -10,6 +10,7 @@ use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::sanitize::{Secrets, clean};
 use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
+use deputize_core::wording::one_line;
 use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
@@ -225,7 +226,7 @@ impl MemoryFiles {
 
     /// Returns the text of an entry as it is kept: on one line.
     fn check_entry(&self, text: &str) -> Result<String, MemoryFileError> {
-        let text = clean(text).text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(&clean(text).text);
         let text = text.strip_prefix(BULLET).unwrap_or(&text);
         if text.is_empty() {
             return Err(MemoryFileError::Empty);

@@ -44,7 +44,7 @@ impl Args {
             content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
         match secret_in(content, &Secrets::default()) {
             Some(secret) => Err(ToolError::refused(format!(
-                "the skill has a secret in it ({secret}): secrets are never kept"
+                "the skill contains a secret ({secret}): secrets are never saved"
             ))),
             None => Ok(content),
         }

@@ -92,7 +92,7 @@ impl TypedTool for SkillView {
             let read = library.read(&args.name, file).map_err(tool_error)?;
             if !read.skill.for_models {
                 return Err(ToolError::refused(format!(
-                    "the skill `{}` is for people only, by its author's word",
+                    "the skill `{}` is for people only: its author says so",
                     args.name
                 )));
             }

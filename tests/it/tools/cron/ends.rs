@@ -161,15 +161,15 @@ async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() 
     let doctor = deputize(&lab, &["doctor", "-m", "offline", "--json"]).await;
     let checks: Value = serde_json::from_str(&doctor.out).unwrap();
     let is_of_jobs = |check: &&Value| check["what"] == "jobs";
-    let told: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
+    let actual: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
     let expected = [
         ["broken.json` is not a valid job: ", "; `deputize cron edit broken` corrects it, and "],
         ["gone: cannot work in `", "/moon`: "],
         ["history/held.json` is not a valid history of runs, so its job is held: ", ""],
         ["quiet: there is no message target `team` in `messaging.targets`; ", "cron edit quiet`"],
     ];
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    for (check, words) in told.iter().zip(expected) {
+    assert_eq!(actual.len(), expected.len(), "{actual:?}");
+    for (check, words) in actual.iter().zip(expected) {
         let found = check["found"].as_str().unwrap();
         assert!(words.iter().all(|words| found.contains(words)), "{words:?}: {found}");
         assert_eq!(check["health"], "warn", "{check}");

@@ -30,20 +30,20 @@ const LINE_CHARS: usize = 400;
 /// Runs jobs until a signal.
 pub(crate) fn run(
     links: &LinkedTools,
-    mut around: ProcessEnv,
+    mut env: ProcessEnv,
     args: &CronRun,
 ) -> Result<u8, CliError> {
-    let runtime = start_threads(&around)?;
+    let runtime = start_threads(&env)?;
     // Whoever started it does not sit before it.
-    around.person_available = false;
-    let store = job_store(&around)?;
-    let zone = zone(&around);
-    let shared = SharedAssembly::new(links, around, args.options())?;
+    env.person_available = false;
+    let store = job_store(&env)?;
+    let zone = zone(&env);
+    let shared = SharedAssembly::new(links, env, args.options())?;
     // A model that cannot be used is reported here, and not at night.
-    let cwd = shared.around.cwd(None)?;
+    let cwd = shared.env.cwd(None)?;
     let (sources, loaded) = shared.load(&cwd)?;
     let composition = shared.compose(&sources, &loaded.config)?;
-    composition.models(&overrides(&args.options().model), &shared.around)?;
+    composition.models(&overrides(&args.options().model), &shared.env)?;
     let limits = &loaded.config.cron;
     let no_tools = no_tools_warning(&composition);
     no_tools.iter().for_each(|warning| tell(&format!("warning: {warning}")));

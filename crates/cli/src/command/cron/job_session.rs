@@ -33,7 +33,7 @@ pub(super) struct JobSession {
 impl JobSession {
     /// Assembles the session from the present configuration of the job's directory.
     pub(super) fn new(shared: Arc<SharedAssembly>, job: Job) -> Result<Self, CliError> {
-        let cwd = shared.around.cwd(Some(&job.cwd))?;
+        let cwd = shared.env.cwd(Some(&job.cwd))?;
         let (sources, mut loaded) = shared.load(&cwd)?;
         narrow(&mut loaded, &job)?;
         let mode = match loaded.config.cron.approvals {
@@ -56,8 +56,8 @@ impl JobSession {
     pub(super) async fn work(self, zone: &TimeZone, cancel: &Cancel) -> JobOutcome {
         let idle = Arc::new(Inactivity::new());
         let observers: Vec<Arc<dyn Observer>> = vec![idle.clone()];
-        let parts = self.shared.parts(&self.begun, observers);
-        let session = match Session::create(&self.shared.dir, self.id.clone(), parts) {
+        let session_config = self.shared.session_config(&self.begun, observers);
+        let session = match Session::create(&self.shared.dir, self.id.clone(), session_config) {
             Ok(session) => session,
             Err(error) => return JobOutcome::failed(CliError::failed(error).in_one_line()),
         };
@@ -89,7 +89,7 @@ impl JobSession {
             session: self.id.clone(),
             text: secrets.scrub(&text).into_owned(),
         });
-        if let Ok(store) = job_store(&self.shared.around) {
+        if let Ok(store) = job_store(&self.shared.env) {
             let folder = store.output_folder(&self.job.name);
             let (kept, zone, place) = (Arc::clone(&answer), zone.clone(), folder.clone());
             let written = spawn_blocking(move || kept.write(&place, &zone)).await;

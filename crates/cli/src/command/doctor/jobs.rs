@@ -15,13 +15,13 @@ const TARGET_CHARS: usize = 40;
 
 /// Checks the files of all jobs, and what the jobs name. Without a configuration, toolsets and
 /// targets are not looked up.
-pub(super) fn checks(around: &ProcessEnv, loaded: Option<&LoadedConfig>) -> Vec<Check> {
+pub(super) fn checks(env: &ProcessEnv, loaded: Option<&LoadedConfig>) -> Vec<Check> {
     // The check of the sessions says why there is no place for jobs.
-    let Ok(store) = job_store(around) else { return Vec::new() };
+    let Ok(store) = job_store(env) else { return Vec::new() };
     match store.list() {
         Ok(listing) => {
             let broken = listing.faults.into_iter().map(unreadable);
-            let faulty = listing.jobs.iter().flat_map(|job| check(&store, job, around, loaded));
+            let faulty = listing.jobs.iter().flat_map(|job| check(&store, job, env, loaded));
             broken.chain(faulty).collect()
         }
         Err(error) => vec![unreadable(error)],
@@ -32,7 +32,7 @@ pub(super) fn checks(around: &ProcessEnv, loaded: Option<&LoadedConfig>) -> Vec<
 fn check(
     store: &JobStore,
     job: &Job,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     loaded: Option<&LoadedConfig>,
 ) -> Vec<Check> {
     let name = &job.name;
@@ -42,7 +42,7 @@ fn check(
         let found = format!("{name}: {fault}; `{edit} {name}` changes the job");
         checks.push(Check::less("jobs", found));
     };
-    if let Err(error) = around.cwd(Some(&job.cwd)) {
+    if let Err(error) = env.cwd(Some(&job.cwd)) {
         add(&error.chain());
     }
     if let (Some(target), Some(loaded)) = (&job.output, loaded)

@@ -143,7 +143,7 @@ impl ProgramService {
         let offers = self.offers().await;
         let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
         let tool = for_terminal_line(tool, NAME_CHARS);
-        InvalidCall(format!("there is no tool \"{tool}\"; there are: {}", names.join(", ")))
+        InvalidCall(format!("there is no tool \"{tool}\"; known: {}", names.join(", ")))
     }
 }
 
@@ -171,15 +171,15 @@ impl ServiceState {
     /// Seen here, and not at the first call, is that a run can begin at all.
     pub(crate) fn new(
         links: &LinkedTools,
-        around: ProcessEnv,
+        env: ProcessEnv,
         args: &McpServe,
     ) -> Result<Self, CliError> {
-        let shared = SharedAssembly::new(links, around, args.options())?;
-        let root = shared.around.cwd(args.options().settings.cwd.as_deref())?;
+        let shared = SharedAssembly::new(links, env, args.options())?;
+        let root = shared.env.cwd(args.options().settings.cwd.as_deref())?;
         // Its warnings are told once, here.
         shared.load(&root)?;
         let (composition, services) = services_at(&shared, &root)?;
-        composition.models(&overrides(&args.options().model), &shared.around)?;
+        composition.models(&overrides(&args.options().model), &shared.env)?;
         Ok(Self { shared, root, last: Mutex::new(services) })
     }
 
@@ -245,7 +245,7 @@ impl ServiceState {
             Some(Value::String(path)) => path,
             Some(_) => return Err(InvalidCall("`cwd` must be a string".to_owned())),
         };
-        let found = self.shared.around.cwd(Some(Path::new(&path)));
+        let found = self.shared.env.cwd(Some(Path::new(&path)));
         let found = found.map_err(|error| InvalidCall(format!("`cwd`: {}", error.chain())))?;
         if !found.starts_with(&self.root) {
             let root = self.root.display();
@@ -391,8 +391,8 @@ impl PreparedSession {
         let observers: Vec<Arc<dyn Observer>> =
             vec![Arc::new(results.clone()), idle.clone(), progress];
         let shared = &self.state.shared;
-        let parts = shared.parts(&self.begun, observers);
-        let session = Session::create(&shared.dir, self.id.clone(), parts);
+        let session_config = shared.session_config(&self.begun, observers);
+        let session = Session::create(&shared.dir, self.id.clone(), session_config);
         let session = session.map_err(CliError::failed)?;
         let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut spec = composition.assembly.top_agent(&self.id, &chosen.name, &task, self.mode);
@@ -478,5 +478,5 @@ fn narrow(
 
 /// The request exceeds what is offered.
 #[derive(Debug, thiserror::Error)]
-#[error("toolset `{0}` is not served; there are: {1}")]
+#[error("toolset `{0}` is not served; known: {1}")]
 struct ExcessiveRequest(String, String);

@@ -14,10 +14,10 @@ use crate::exit::{CliError, Exit};
 use crate::output::json::run_object;
 use crate::output::to_json_line;
 use crate::stdio::PrintError;
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Time limit for a reader that does not read, after an interrupt.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Minimum time for each part of the report, even if an earlier one used up the limit.
 const LEAST: Duration = Duration::from_millis(100);
 
@@ -115,19 +115,19 @@ impl<'s> RunReport<'s> {
     }
 
     /// Waits until output is written; after an interrupt only for a limited time.
-    async fn shown(&mut self, told: impl Future<Output = ()>) {
+    async fn shown(&mut self, output: impl Future<Output = ()>) {
         let late = async {
             self.stage.cancel.cancelled().await;
             let now = Instant::now();
-            let until = *self.until.get_or_init(|| now + PATIENCE);
+            let until = *self.until.get_or_init(|| now + PRINT_TIMEOUT);
             sleep_until(until.max(now + LEAST)).await;
         };
-        let told = tokio::select! {
+        let whole = tokio::select! {
             biased;
-            () = told => true,
+            () = output => true,
             () = late => false,
         };
-        self.whole &= told;
+        self.whole &= whole;
     }
 }
 

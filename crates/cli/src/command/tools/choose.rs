@@ -45,33 +45,33 @@ enum ChoiceError {
 /// Changes the person's file for one toolset after the other.
 pub(super) fn choose_all(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     choice: &Choice,
     enable: bool,
 ) -> Result<(), CliError> {
     let settings = &choice.settings;
     if choice.toolsets.len() > 1 {
         // Nothing is written if one of the names is wrong.
-        let own = UserFile::read(&around.sources(settings, Vec::new())?)?;
-        let composition = compose(links, around, settings)?;
+        let own = UserFile::read(&env.sources(settings, Vec::new())?)?;
+        let composition = compose(links, env, settings)?;
         let check = |name| is_known(name, enable, &composition, &own.config).map(drop);
         choice.toolsets.iter().try_for_each(|name| check(name))?;
     }
-    choice.toolsets.iter().try_for_each(|name| choose(links, around, settings, (name, enable)))
+    choice.toolsets.iter().try_for_each(|name| choose(links, env, settings, (name, enable)))
 }
 
 /// Writes into the person's file that agents have a toolset, or that they have it no longer.
 fn choose(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     settings: &Settings,
     (name, enable): (&str, bool),
 ) -> Result<(), CliError> {
-    let sources = around.sources(settings, Vec::new())?;
+    let sources = env.sources(settings, Vec::new())?;
     // Also the note at the end is about the file as this change leaves it.
     let lock = UserFileLock::wait(&sources)?;
     let own = UserFile::read(&sources)?;
-    let composition = compose(links, around, settings)?;
+    let composition = compose(links, env, settings)?;
     let there = there(&composition);
     let listed = &own.config.toolsets;
     if !is_known(name, enable, &composition, &own.config)? {

@@ -210,7 +210,7 @@ proptest! {
         draw(&writer, columns, most);
         prop_assert_eq!(tree(&writer).totals().agents(), agents);
         let page = draw(&writer, 200, most);
-        let told: usize = page
+        let actual: usize = page
             .lines()
             .map(|line| {
                 let mut words = line.split_whitespace().map(|word| word.trim_start_matches('('));
@@ -220,7 +220,7 @@ proptest! {
                 folded + usize::from(!line.contains(" more: "))
             })
             .sum();
-        prop_assert_eq!(told, agents, "{}", page);
+        prop_assert_eq!(actual, agents, "{}", page);
     }
 }
 

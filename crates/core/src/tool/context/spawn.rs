@@ -64,7 +64,7 @@ pub struct DescendantLimit {
     pub so_far: u32,
     /// Number of further agents.
     pub more: usize,
-    /// The limit.
+    /// Maximum number of agents.
     pub most: u32,
     /// The scope of the limit.
     pub scope: LimitScope,

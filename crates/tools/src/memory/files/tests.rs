@@ -106,10 +106,10 @@ fn what_is_no_entry_is_refused_and_nothing_changes() {
     the entry has no text
     the entry has 401 characters, and 400 is the most: shorten it
     that is kept already
-    the entry has a secret in it (a key of this program): secrets are never kept
-    the entry has a secret in it (a key of this program): secrets are never kept
-    the entry has a secret in it (a key that begins with `ghp_`): secrets are never kept
-    the entry has a secret in it (a private key): secrets are never kept
+    the entry contains a secret (a key of this program): secrets are never saved
+    the entry contains a secret (a key of this program): secrets are never saved
+    the entry contains a secret (a key that begins with `ghp_`): secrets are never saved
+    the entry contains a secret (a private key): secrets are never saved
     2 entries of `work` have `Uses one` in them, not one: give more of the entry
     no entry of `work` has `two` in it: give a part of an entry that is there
     no entry of `work` has `` in it: give a part of an entry that is there
