@@ -378,7 +378,7 @@ impl ToolRunner {
 
     /// Returns the boundary of frames in a call's result.
     fn boundary(&self, call: &ToolCall) -> String {
-        frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id)
+        frame_boundary(&self.cx.shared.config.record.secret, self.cx.view.id(), call.id)
     }
 
     /// Returns the end of a call for the record.

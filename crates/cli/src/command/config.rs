@@ -79,7 +79,7 @@ fn with_more(
     let mut problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
     problems.extend(missing_prices(loaded, env));
     problems.extend(missing_tools);
-    problems.extend(plugin_faults(loaded, around));
+    problems.extend(plugin_faults(loaded, env));
     if problems.is_empty() {
         return result;
     }
@@ -90,9 +90,9 @@ fn with_more(
 }
 
 /// Files of plugins that cannot be read, or are not the pinned ones. None of their code runs.
-fn plugin_faults(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
+fn plugin_faults(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
     let fault = |entry: &PluginEntry| {
-        let file = PluginFile::read(&plugins::place(entry, around));
+        let file = PluginFile::read(&plugins::place(entry, env));
         let fault = file.and_then(|file| file.verify(&entry.sha256)).err()?;
         let text = format!("`plugins`: {}", CliError::usage(fault).chain());
         Some(Problem::new(loaded.origins.get("plugins")?, text))

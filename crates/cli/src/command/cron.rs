@@ -58,9 +58,7 @@ pub(crate) fn cron(
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
         CronCommand::Run(_) => Ok(()),
-        CronCommand::List { view } => {
-            JobTable::new(&store, env).of(&view.settings).list(view.json)
-        }
+        CronCommand::List { view } => JobTable::new(&store, env).of(&view.settings).list(view.json),
         CronCommand::Show { name: job, view } => {
             JobTable::new(&store, env).of(&view.settings).show(&name(job)?, view.json)
         }
@@ -203,7 +201,7 @@ fn edit(
     })?;
     match (written, Job::parse(before.as_bytes())) {
         (Some(()), _) => tell(&format!("written: {name}")),
-        (None, Err(why)) => return Err(invalid(why)),
+        (None, Err(error)) => return Err(invalid(with_near_field(&error))),
         (None, Ok(_)) => {}
     }
     Ok(())
@@ -238,7 +236,7 @@ struct JobTable<'a> {
     store: &'a JobStore,
     zone: TimeZone,
     now: Timestamp,
-    around: &'a ProcessEnv,
+    env: &'a ProcessEnv,
     /// Without it, it is not known which toolsets there are.
     loaded: Option<LoadedConfig>,
 }

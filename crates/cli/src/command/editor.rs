@@ -57,8 +57,8 @@ pub(super) fn edit_text<T>(
     })
 }
 
-fn editor(around: &ProcessEnv) -> Option<&str> {
-    around.var("VISUAL").or_else(|| around.var("EDITOR"))
+fn editor(env: &ProcessEnv) -> Option<&str> {
+    env.var("VISUAL").or_else(|| env.var("EDITOR"))
 }
 
 /// Runs the person's editor on a file, as the shell would.

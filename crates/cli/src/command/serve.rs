@@ -88,7 +88,7 @@ impl SharedAssembly {
     /// Finds what is wrong with the configuration and the profile of a session in the program's
     /// directory.
     pub(super) fn check(&self) -> Result<(), CliError> {
-        let sources = self.sources(&self.around.cwd(None)?)?;
+        let sources = self.sources(&self.env.cwd(None)?)?;
         let loaded = load(&sources).map_err(CliError::usage)?;
         self.profile(&sources, &loaded.config).map(|_| ())
     }

@@ -297,9 +297,9 @@ impl AssembledProgram {
     }
 
     /// Returns the parts of a session. The caller adds the approver and the observers.
-    pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
+    pub(crate) fn session_config(&self, chosen: ResolvedModels) -> SessionConfig {
         let secrets = chosen.secrets.clone();
-        let config = self.assembly.parts(chosen.models, chosen.secrets);
+        let config = self.assembly.session_config(chosen.models, chosen.secrets);
         self.insert_tool_settings(&config.tools.settings, &secrets);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
@@ -314,8 +314,13 @@ impl AssembledProgram {
         models.pinned_fallback(self.config.delegation.fallback_models.clone());
         let options = ModelOptions::default();
         let secrets = Secrets::default();
-        let mut parts =
-            self.parts(ResolvedModels { name, options, models, secrets, warnings: Vec::new() });
+        let mut parts = self.session_config(ResolvedModels {
+            name,
+            options,
+            models,
+            secrets,
+            warnings: Vec::new(),
+        });
         // What children could do is on record, and nothing is done again; the memory was told then.
         parts.children.grant = Grant::default();
         parts.memory = None;

@@ -47,7 +47,7 @@ pub(crate) fn run(
     let limits = &loaded.config.cron;
     let no_tools = no_tools_warning(&composition);
     no_tools.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    warn_of_toolsets(&store, &loaded, &shared.around);
+    warn_of_toolsets(&store, &loaded, &shared.env);
     let runner = SessionRunner { shared: Arc::new(shared), zone: zone.clone() };
     let watch = |event: JobEvent<'_>| tell(&line(&event, &zone));
     let scheduler = Scheduler {
@@ -75,10 +75,10 @@ pub(crate) fn run(
 }
 
 /// Tells now which jobs lack a toolset, and not when they run.
-fn warn_of_toolsets(store: &JobStore, loaded: &LoadedConfig, around: &ProcessEnv) {
+fn warn_of_toolsets(store: &JobStore, loaded: &LoadedConfig, env: &ProcessEnv) {
     // What cannot be read is told as jobs are run.
     for job in store.list().map(|listing| listing.jobs).unwrap_or_default() {
-        if let Some(fault) = toolset_fault(loaded, around, &job) {
+        if let Some(fault) = toolset_fault(loaded, env, &job) {
             tell(&format!("warning: {}: {fault}", job.name));
         }
     }

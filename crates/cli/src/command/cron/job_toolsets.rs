@@ -69,18 +69,14 @@ fn is_beyond(config: &Config, toolset: &str) -> bool {
 }
 
 /// Returns why a job does not get toolsets that it names, and what to do; `None` if it gets all.
-pub(crate) fn toolset_fault(
-    loaded: &LoadedConfig,
-    around: &ProcessEnv,
-    job: &Job,
-) -> Option<String> {
+pub(crate) fn toolset_fault(loaded: &LoadedConfig, env: &ProcessEnv, job: &Job) -> Option<String> {
     let mut faults = Vec::new();
     for toolset in &job.toolsets {
         if is_beyond(&loaded.config, toolset) {
             let beyond = ToolsetBeyond::new(toolset, loaded);
             faults.push(format!("{beyond}: {}", beyond.remedy()));
         } else {
-            faults.extend(missing(&loaded.config, around, toolset));
+            faults.extend(missing(&loaded.config, env, toolset));
         }
     }
     if faults.is_empty() {
@@ -91,7 +87,7 @@ pub(crate) fn toolset_fault(
 }
 
 /// Returns why nothing gives a toolset. What plugins bring is known only when they run.
-fn missing(config: &Config, around: &ProcessEnv, toolset: &str) -> Option<String> {
+fn missing(config: &Config, env: &ProcessEnv, toolset: &str) -> Option<String> {
     let shown = for_terminal_line(toolset, NAME_CHARS);
     if toolset == BROWSER_TOOLSET && !cfg!(feature = "browser") {
         return Some(format!("toolset `{shown}` has no tools in this version"));
@@ -100,15 +96,15 @@ fn missing(config: &Config, around: &ProcessEnv, toolset: &str) -> Option<String
         return Some(format!("toolset `{shown}` is off: set `browser.enabled`"));
     }
     let own = config.composite_toolsets.keys();
-    let is_known = around.toolsets.iter().chain(own).any(|known| known == toolset)
+    let is_known = env.toolsets.iter().chain(own).any(|known| known == toolset)
         || mcp::toolsets(config).any(|known| known == toolset);
-    if is_known || around.toolsets.is_empty() || !config.plugins.is_empty() {
+    if is_known || env.toolsets.is_empty() || !config.plugins.is_empty() {
         return None;
     }
     if toolset.starts_with(SERVER_TOOLSETS) {
         return Some(format!("no server of `mcp_servers` gives the toolset `{shown}`"));
     }
-    let near = nearest(toolset, around.toolsets.iter().map(String::as_str));
+    let near = nearest(toolset, env.toolsets.iter().map(String::as_str));
     let near = near.map(|near| format!(" (is it `{near}`?)")).unwrap_or_default();
     Some(format!("there is no toolset `{shown}` any more{near}"))
 }

@@ -51,7 +51,7 @@ fn check(
         let target = for_terminal_line(target, TARGET_CHARS);
         add(&format!("there is no message target `{target}` in `messaging.targets`"));
     }
-    let toolsets = loaded.and_then(|loaded| toolset_fault(loaded, around, job));
+    let toolsets = loaded.and_then(|loaded| toolset_fault(loaded, env, job));
     checks.extend(toolsets.map(|fault| Check::less("jobs", format!("{name}: {fault}"))));
     checks
 }
