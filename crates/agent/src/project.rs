@@ -41,7 +41,10 @@ pub fn read(cwd: &Path) -> Project {
         let shown = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy().into_owned();
         match read_text(&path, FILE_BYTES, Some(&top)) {
             Ok(Some(text)) => {
-                if text.contains(char::REPLACEMENT_CHARACTER) {
+                // A file may hold the character itself.
+                if text.contains(char::REPLACEMENT_CHARACTER)
+                    && read_exact_text(&path, FILE_BYTES).is_err()
+                {
                     let mark = char::REPLACEMENT_CHARACTER;
                     let warning =
                         format!("{shown} is not all UTF-8 text: `{mark}` stands for the rest");

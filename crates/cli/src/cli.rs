@@ -57,7 +57,7 @@ use crate::stdio::{print, tell};
 ///
 ///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
 ///         Box::pin(async move {
-///             match input.moment {
+///             match input.event {
 ///                 HookEvent::PreToolUse { arguments, .. }
 ///                     if arguments["command"].as_str().is_some_and(|it| it.contains("curl")) =>
 ///                 {

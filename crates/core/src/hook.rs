@@ -209,7 +209,7 @@ impl HookAnswer {
 ///
 ///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
 ///         Box::pin(async move {
-///             match input.moment {
+///             match input.event {
 ///                 HookEvent::PreToolUse { tool: "write_file", arguments, .. }
 ///                     if arguments["path"] == "LICENSE" =>
 ///                 {

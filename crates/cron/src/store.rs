@@ -28,7 +28,7 @@ const ENDING: &str = "json";
 #[non_exhaustive]
 pub enum JobStoreError {
     /// There is no such job.
-    #[error("there is no job `{name}`{}", there_are(known))]
+    #[error("there is no job `{name}`{}", known_names(known))]
     Unknown {
         /// Name that was asked for.
         name: String,
@@ -72,7 +72,7 @@ pub enum JobStoreError {
     },
 }
 
-fn there_are(known: &[String]) -> String {
+fn known_names(known: &[String]) -> String {
     if known.is_empty() { String::new() } else { format!("; known: {}", known.join(", ")) }
 }
 

@@ -90,7 +90,7 @@ pub fn plan(
         let by = SpawnedBy { call, task_index, task_count };
         let spec = child_spec(task, &tools, by, parent, config).map_err(PlanError::Prompt)?;
         if !holds {
-            warnings.extend(missed.map(|missed| format!("task {task_index} {missed}")));
+            warnings.extend(missed.iter().map(|missed| format!("task {task_index} {missed}")));
             warnings.extend(uncached_fork(task_index, &spec, parent.spec));
         }
         out.specs.push(Arc::new(AgentSpec { background, ..spec }));
@@ -109,7 +109,7 @@ struct ChosenTools {
     profile: Option<String>,
     tools: Arc<ChildTools>,
     /// What was asked for and is not among them.
-    missed: Option<Arc<str>>,
+    missed: Arc<[String]>,
 }
 
 impl ChosenTools {
@@ -123,13 +123,16 @@ impl ChosenTools {
         let request = ToolRequest { toolsets: toolsets.as_ref(), role: task.role, profile };
         let tools = Arc::new(child_tools(parent, request, config));
         let missed = missed_tools(toolsets.as_ref(), &tools, parent, config);
-        let missed = match toolsets {
-            Some(_) => missed,
-            None => missed.or_else(|| missed_of_profile(profile, &tools)),
-        };
-        let missed = missed.map(Arc::from);
+        let of_profile = if toolsets.is_none() { missed_of_profile(profile, &tools) } else { None };
+        let missed: Vec<String> = missed.into_iter().chain(of_profile).collect();
         let toolsets = toolsets.map(Arc::new);
-        Self { toolsets, role: task.role, profile: task.profile.clone(), tools, missed }
+        Self {
+            toolsets,
+            role: task.role,
+            profile: task.profile.clone(),
+            tools,
+            missed: missed.into(),
+        }
     }
 
     /// Whether a task that asks for these toolsets has the same tools.

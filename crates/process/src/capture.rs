@@ -82,7 +82,7 @@ impl OutputCapture {
         }
     }
 
-    /// Returns the output and its spill file. Waits at most `patience` for the disk.
+    /// Returns the output and its spill file. Waits at most `max_wait` for the disk.
     pub async fn finish(self, max_wait: Duration) -> (Output, Option<Spill>) {
         let spill = match (self.disk, self.spill) {
             (Some(disk), Some(spill)) => Some(disk.finish(&spill.path, max_wait).await),

@@ -41,7 +41,7 @@ impl HookRunner {
         self.hooks.iter().any(|hook| hook.wants(point))
     }
 
-    /// Runs the hooks of a moment, one after the other, and puts each on record. Returns the reason
+    /// Runs the hooks of an event, one after the other, and puts each on record. Returns the reason
     /// of the first that blocks.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl HookRunner {
         self.run_remaining(&[], agent, event, cancel).await
     }
 
-    /// Runs the hooks of a moment without those that ran already, by name.
+    /// Runs the hooks of an event without those that ran already, by name.
     ///
     /// # Errors
     /// As [`HookRunner::run`].

@@ -2,6 +2,7 @@
 
 use deputize_core::message::ModelText;
 use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -19,7 +20,6 @@ use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
 use crate::shown::restored_marks;
 use crate::text::FileText;
-use deputize_core::wording::count;
 
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;

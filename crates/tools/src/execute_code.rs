@@ -10,6 +10,7 @@ mod tests;
 
 use deputize_core::message::ModelText;
 use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject, ToolCallResult,
     ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
@@ -25,7 +26,6 @@ use script_run::{ScriptEnd, ScriptError, run_script};
 use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
 use crate::{CodeLimits, Settings, spill};
-use deputize_core::wording::count;
 
 const DESCRIPTION: &str = "Run a Python script with read_file, write_file, edit_file, \
     search_files, terminal, web_fetch and web_search as functions. You get only what it prints: \

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use deputize_core::tool::spec_of;
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
     ToolSpec, TypedTool,
@@ -16,7 +17,6 @@ use crate::granted_path::{Access, GrantedPath};
 use crate::path_error::{FileKindError, PathError, special};
 use crate::shown::shown;
 use crate::walk::{EntryKind, Walk, WalkEntry};
-use deputize_core::wording::count;
 
 /// The deepest listing.
 const MAX_DEPTH: usize = 5;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use deputize_core::process::ProcessExit;
 use deputize_core::process_recorder::{ProcessRecords, process_id};
 use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -17,7 +18,6 @@ use crate::Settings;
 use crate::background::BackgroundCommand;
 use crate::shown::shown;
 use crate::terminal::Terminal;
-use deputize_core::wording::count;
 
 /// Characters of a command in a list.
 const COMMAND_CHARS: usize = 80;

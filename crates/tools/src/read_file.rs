@@ -5,6 +5,7 @@ use std::io::Read;
 use deputize_core::file_state::{FileVersion, ReadRange};
 use deputize_core::image::{ImageFormat, Vision};
 use deputize_core::tool::spec_of;
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -21,7 +22,6 @@ use crate::page::{PageBounds, PageLine, PagedText, Pager};
 use crate::path_error::PathError;
 use crate::settings::{FileLimits, Settings};
 use crate::text::{Charset, HEAD, Utf8Check, guess};
-use deputize_core::wording::count;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::sanitize::glob_of_marks;
 use deputize_core::tool::spec_of;
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
     ToolSpec, TypedTool,
@@ -18,7 +19,6 @@ use crate::granted_path::{Access, GrantedPath};
 use crate::search::{CancellableFile, FileContent, MatchDisplay, Search, SearchPage};
 use crate::search_threads::{FileLook, FileLooker, SearchThreads, open_regular};
 use crate::walk::{EntryKind, Walk, relative};
-use deputize_core::wording::count;
 
 /// Limit on the results of one call.
 const MAX_LIMIT: u64 = 2_000;

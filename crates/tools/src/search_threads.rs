@@ -10,13 +10,13 @@ use std::thread::{self, Scope};
 
 use cap_std::fs::Dir;
 use deputize_core::Cancel;
+use deputize_documents::open_beneath;
 use grep_regex::RegexMatcher;
 use parking_lot::Mutex;
 
 use crate::search::{
     CancellableFile, CountExtent, FileContent, MatchCounter, MatchDisplay, Search,
 };
-use deputize_documents::open_beneath;
 
 /// Files that a thread takes at once. With fewer in a tree, no thread is started.
 const BATCH: usize = 64;

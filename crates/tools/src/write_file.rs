@@ -1,6 +1,7 @@
 //! `write_file`: a whole file, created or replaced.
 
 use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool, sanitize,
@@ -16,7 +17,6 @@ use crate::granted_path::{GrantedPath, check_written_paths};
 use crate::path_error::PathError;
 use crate::shown::restored_marks;
 use crate::text::{Charset, FileText};
-use deputize_core::wording::count;
 
 const DESCRIPTION: &str = "Create or replace a whole text file, with missing directories; change a \
     part with edit_file.";

@@ -188,12 +188,12 @@ impl OpenSessions {
             Ok(begun) => begun,
             Err(error) => return responder.respond_with_error(error),
         };
-        let manager = Arc::clone(self);
+        let open = Arc::clone(self);
         self.work.spawn(async move {
             let dropped = responder.cancellation();
             let cancel = turn.1.clone();
             let ended = {
-                let mut work = Box::pin(manager.turn(&turn, prompt, &id, &connection));
+                let mut work = Box::pin(open.turn(&turn, prompt, &id, &connection));
                 tokio::select! {
                     ended = &mut work => ended,
                     () = dropped.cancelled() => {

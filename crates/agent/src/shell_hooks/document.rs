@@ -6,7 +6,7 @@ use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The object. Every field is always there; what a moment does not have is null.
+/// The object. Every field is always there; what an event does not have is null.
 #[derive(Serialize)]
 struct Document<'a> {
     event: &'static str,
@@ -24,7 +24,7 @@ struct Document<'a> {
     output_bytes: usize,
 }
 
-/// The object of a moment, as one line.
+/// The object of an event, as one line.
 pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
     let agent = input.agent;
     let cwd = agent.cwd.to_string_lossy();
@@ -59,7 +59,7 @@ pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
     line
 }
 
-/// Arguments, status and output of a moment.
+/// Arguments, status and output of an event.
 fn call_fields(agent: &AgentSpec, event: &HookEvent<'_>) -> (Value, Option<&'static str>, Value) {
     match event {
         HookEvent::PreToolUse { arguments, .. } => ((*arguments).clone(), None, Value::Null),

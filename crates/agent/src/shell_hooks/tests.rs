@@ -148,7 +148,7 @@ async fn a_place_that_is_gone_is_a_failure_and_no_block() {
     assert!(answer.reason.contains("/nonexistent/place"), "{}", answer.reason);
 }
 
-/// What a command gets at a moment, as JSON.
+/// What a command gets at an event, as JSON.
 async fn given(agent: AgentSpec, event: HookEvent<'_>) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap().to_owned();

@@ -211,9 +211,9 @@ fn edit(
 /// Adds the time of the change, which nobody has to write.
 fn with_time(text: &str, now: u64) -> Cow<'_, str> {
     match serde_json::from_str(text) {
-        Ok(Value::Object(mut job)) if !job.contains_key("changed_ms") => {
-            job.insert("changed_ms".to_owned(), now.into());
-            Cow::Owned(Value::Object(job).to_string())
+        // Within the text, so that an error names the line that the person wrote.
+        Ok(Value::Object(job)) if !job.is_empty() && !job.contains_key("changed_ms") => {
+            Cow::Owned(text.replacen('{', &format!("{{\"changed_ms\":{now},"), 1))
         }
         _ => Cow::Borrowed(text),
     }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use deputize_core::authority::ApproverMode;
+use deputize_core::wording::count;
 use deputize_mcp::{ApprovalStore, McpError, ServerConfig, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
@@ -22,7 +23,6 @@ use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
 use crate::stdio::tell;
-use deputize_core::wording::count;
 
 /// Time limit for all new servers together before the first request is sent.
 const FIRST_LOOK: Duration = Duration::from_secs(5);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_core::wording::count;
 use deputize_mcp::{
     ApprovalStore, McpError, McpErrorKind, ReachError, ServerChange, ServerConfig, ServerListing,
     ServerRecord, ServerTarget, look,
@@ -23,7 +24,6 @@ use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
 use crate::stdio::{output_columns, print, tell, wrap_lines};
-use deputize_core::wording::count;
 
 mod add;
 mod editor;

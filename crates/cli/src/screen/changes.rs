@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use deputize_core::sanitize::{for_terminal_line, for_verbatim_line};
+use deputize_core::wording::count;
 use deputize_runtime::snapshot::{ChangedFile, CommandExit, CommandRecord, RunChanges};
 
 use super::line::{ScreenLine, Style};
 use crate::agent_name::short;
-use deputize_core::wording::count;
 
 /// Files that are listed; more are counted.
 const FILES: usize = 20;

@@ -2,6 +2,7 @@
 
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::count;
 use deputize_core::{AgentId, Status};
 use deputize_runtime::snapshot::{AgentExit, UnstartedTask};
 use deputize_runtime::{AgentSnapshot, SessionSnapshot};
@@ -9,7 +10,6 @@ use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 use super::agent_text::{error_line, goal_text};
 use super::line::{ScreenLine, Style};
 use crate::agent_name::short;
-use deputize_core::wording::count;
 
 /// Failures that are listed; more are counted.
 const LISTED: usize = 50;

@@ -10,7 +10,7 @@ use crate::escape::is_invisible;
 /// Text without anything that a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanText<'t> {
-    /// Text without them.
+    /// The text without what was removed.
     pub text: Cow<'t, str>,
     /// Number of invisible characters that were removed.
     pub invisible: usize,

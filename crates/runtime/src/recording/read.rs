@@ -342,8 +342,8 @@ mod tests {
                 "secret": secret, "taken_up": false,
             });
             std::fs::write(&path, format!("{header}\n{rest}")).unwrap();
-            let describe = Recording::read(&path).map(|_| ()).map_err(|error| error.to_string());
-            describe.map_err(|describe| describe.replace(&path.display().to_string(), "R"))
+            let read = Recording::read(&path).map(|_| ()).map_err(|error| error.to_string());
+            read.map_err(|error| error.replace(&path.display().to_string(), "R"))
         };
         let whole = "0".repeat(32);
         assert_eq!(describe(&whole, ""), Ok(()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deputize_core::event::JournalError;
 use deputize_core::nested_call::{NestedCall, NestedCalls, NestedResult};
+use deputize_core::wording::count;
 use deputize_core::{BoxFuture, ToolCx};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,7 +15,6 @@ use super::clock::ScriptClock;
 use super::message::{ScriptCall, ScriptCallError, ScriptCallReader, reply_line};
 use crate::CodeLimits;
 use crate::shown::shown;
-use deputize_core::wording::count;
 
 /// The tools that a script may call.
 const TOOLS: [&str; 7] =

@@ -11,7 +11,7 @@ use deputize_core::{ToolError, describe_error};
 #[non_exhaustive]
 pub enum MessageError {
     /// There is no such target.
-    #[error("there is no target `{name}`; {}", there_are(known))]
+    #[error("there is no target `{name}`; {}", known_targets(known))]
     Unknown {
         /// Name that was asked for.
         name: String,
@@ -46,7 +46,7 @@ pub enum MessageError {
     },
 }
 
-fn there_are(known: &str) -> String {
+fn known_targets(known: &str) -> String {
     if known.is_empty() { "none is configured".to_owned() } else { format!("targets: {known}") }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use deputize_core::message::ModelText;
 use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
+use deputize_core::wording::count;
 use deputize_core::{
     AgentView, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolOutput, describe_error,
 };
@@ -25,7 +26,6 @@ use crate::processes::Processes;
 use crate::shell_state;
 use crate::shown::shown;
 use crate::spill::{self, SpillError};
-use deputize_core::wording::count;
 
 /// Time in which a background command that ends at once is seen to end.
 const FIRST_WAIT: Duration = Duration::from_millis(200);

@@ -59,13 +59,14 @@ pub(super) fn check_job(
     }
     let program = AssembledProgram::new(&AssemblyInput::here(links, config, env, &sources))?;
     narrowed?;
+    check_tools(&program, job)?;
     if config.toolsets != job.toolsets {
         let toolsets = config.toolsets.join(", ");
         tell(&format!(
             "note: of its toolsets, `toolsets` of the configuration has only {toolsets}"
         ));
     }
-    check_tools(&program, job)
+    Ok(())
 }
 
 /// Checks that a job has a tool that it can use, and tells which ones need somebody who approves.

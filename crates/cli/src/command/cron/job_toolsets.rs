@@ -3,7 +3,7 @@
 use deputize_core::sanitize::for_terminal_line;
 use deputize_cron::Job;
 
-use crate::compose::{mcp, toolsets_within};
+use crate::compose::{mcp, missing_feature, toolsets_within};
 use crate::config::{
     BROWSER_TOOLSET, Config, ConfigSource, LoadedConfig, SERVER_TOOLSETS, nearest,
 };
@@ -89,8 +89,8 @@ pub(crate) fn toolset_fault(loaded: &LoadedConfig, env: &ProcessEnv, job: &Job) 
 /// Returns why nothing gives a toolset. What plugins bring is known only when they run.
 fn missing(config: &Config, env: &ProcessEnv, toolset: &str) -> Option<String> {
     let shown = for_terminal_line(toolset, NAME_CHARS);
-    if toolset == BROWSER_TOOLSET && !cfg!(feature = "browser") {
-        return Some(format!("toolset `{shown}` has no tools in this version"));
+    if let Some(lack) = missing_feature(toolset) {
+        return Some(lack);
     }
     if toolset == BROWSER_TOOLSET && !config.browser.enabled {
         return Some(format!("toolset `{shown}` is off: set `browser.enabled`"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::count;
 use deputize_mcp::oauth::SignInStatus;
 use deputize_mcp::{ServerConfig, ServerListing, ServerRecord, look};
 use deputize_tools::Processes;
@@ -18,7 +19,6 @@ use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
-use deputize_core::wording::count;
 
 const PLUGIN: &str = "plugin";
 const SERVER: &str = "mcp server";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::model::ModelError;
+use deputize_core::wording::count;
 use deputize_providers::{Endpoint as Address, HttpClient, ModelListing, Proxy, http_client};
 use deputize_runtime::SystemClock;
 use tokio::task::JoinSet;
@@ -16,7 +17,6 @@ use crate::compose::{AssembledProgram, ModelUse, name, whole_endpoint};
 use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
-use deputize_core::wording::count;
 
 /// Time limit for a provider to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);

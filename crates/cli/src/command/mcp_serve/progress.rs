@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::count;
 use deputize_core::{AgentId, CallId, Event, Observer, Outcome, Record};
 use deputize_mcp::serve::ProgressSink;
 use deputize_runtime::{AgentSnapshot, SnapshotObserver};
 use parking_lot::Mutex;
 
 use crate::stdio::tell;
-use deputize_core::wording::count;
 
 /// Calls of a child after which a note is due.
 const CALLS: usize = 5;

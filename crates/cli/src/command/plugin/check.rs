@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use deputize_agent::plugins::{add_plugin_tools, with_file_name};
 use deputize_check::{CallRule, CheckReport, ToolCheck, Violations};
+use deputize_core::wording::count;
 use deputize_core::{Catalog, Effects, Tool};
 use deputize_plugin_host::{Description, PluginBoundary, PluginFile, PluginFileError, entries};
 use deputize_process::Supervisor;
@@ -19,7 +20,6 @@ use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::stdio::print;
-use deputize_core::wording::count;
 
 /// Report of a plugin's check.
 struct Report {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_core::wording::count;
 use deputize_core::{Outcome, Status};
 use tokio::time::{Instant, sleep_until};
 
@@ -14,7 +15,6 @@ use crate::exit::{CliError, Exit};
 use crate::output::json::run_object;
 use crate::output::to_json_line;
 use crate::stdio::PrintError;
-use deputize_core::wording::count;
 
 /// Time limit for a reader that does not read, after an interrupt.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);

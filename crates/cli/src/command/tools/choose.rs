@@ -25,7 +25,7 @@ const KEY: &str = "toolsets";
 const OFF: &str = if cfg!(feature = "browser") {
     "it is off until `browser.enabled` is set"
 } else {
-    "it has no tools in this version"
+    "this program was built without it, the feature `browser`"
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +114,7 @@ fn choose(
         changes.try_fold(text.to_owned(), |text, change| with_item(&text, KEY, change, &wanted))
     })?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
-    note_of_removed(name, &removed);
+    note_of_removed(name, &removed, &parts);
     note_of_change(name, enable, listed, &wanted, catalog);
     note_if_overruled(&sources, &wanted)
 }
@@ -142,8 +142,9 @@ fn is_known(
 }
 
 /// Says which toolsets are gone with a composite one, and the way back.
-fn note_of_removed(name: &str, removed: &[String]) {
-    if removed.iter().any(|removed| removed != name) {
+fn note_of_removed(name: &str, removed: &[String], parts: &[String]) {
+    // Parts that stay stand in place of the composite one.
+    if parts.is_empty() && removed.iter().any(|removed| removed != name) {
         let enable = format_command("tools enable");
         let gone = removed.join(", ");
         tell(&format!("note: no longer there: {gone}; `{enable} {name}` gives them back"));
