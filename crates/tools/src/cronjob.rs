@@ -272,8 +272,8 @@ impl JobCall<'_> {
                 let known = known.collect::<Vec<_>>().join(", ");
                 let name = for_terminal_line(name, 40);
                 return Err(ToolError::refused(format!(
-                    "you have no tool of a toolset `{name}`, so no job of yours gets it; there \
-                     are: {known}"
+                    "you have no tool of a toolset `{name}`, so no job of yours gets it; \
+                     known: {known}"
                 )));
             }
         }
