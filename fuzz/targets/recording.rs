@@ -94,7 +94,8 @@ fn session_config(called: &Arc<AtomicBool>, seen: &Arc<RecordCollector>) -> Sess
     }
     let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
-    let mut config = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
+    let mut config =
+        SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     config.observers.push(Arc::clone(seen) as Arc<dyn Observer>);
     config
 }

@@ -1,7 +1,10 @@
 //! Any text at the four ways out.
 #![no_main]
 
-use deputize_core::sanitize::{FrameSecret, Secrets, clean, for_question, for_terminal, for_terminal_line, frame_for_model, frame_quote};
+use deputize_core::sanitize::{
+    FrameSecret, Secrets, clean, for_question, for_terminal, for_terminal_line, frame_for_model,
+    frame_quote,
+};
 use deputize_core::source::Source;
 use deputize_core::{AgentId, CallId, SessionId};
 use deputize_fuzz::meter::MemoryLimit;

@@ -187,7 +187,8 @@ fn session_config(
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one tool");
-    let mut config = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
+    let mut config =
+        SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     config.record.sync = SyncMode::Never;
     let unpaired = (!has_prefill(stored)).then(|| Arc::clone(unpaired));
     let model: Arc<dyn Model> = Arc::new(AgreeableModel { unpaired });
