@@ -57,7 +57,14 @@ pub(super) fn choose_all(
         let check = |name| is_known(name, enable, &composition, &own.config).map(drop);
         choice.toolsets.iter().try_for_each(|name| check(name))?;
     }
-    choice.toolsets.iter().try_for_each(|name| choose(links, env, settings, (name, enable)))
+    let change = |name: &String| choose(links, env, settings, ToolsetChange { name, enable });
+    choice.toolsets.iter().try_for_each(change)
+}
+
+/// Whether agents are to have a toolset.
+struct ToolsetChange<'c> {
+    name: &'c str,
+    enable: bool,
 }
 
 /// Writes into the person's file that agents have a toolset, or that they have it no longer.
@@ -65,7 +72,7 @@ fn choose(
     links: &LinkedTools,
     env: &ProcessEnv,
     settings: &Settings,
-    (name, enable): (&str, bool),
+    ToolsetChange { name, enable }: ToolsetChange<'_>,
 ) -> Result<(), CliError> {
     let sources = env.sources(settings, Vec::new())?;
     // Also the note at the end is about the file as this change leaves it.
