@@ -27,9 +27,10 @@ pub(crate) const FILE_BYTES: u64 = 512 * 1024;
 pub(crate) enum Grammar {
     Rust,
     Python,
-    /// JavaScript and TypeScript, by the grammar of TypeScript with elements. Without elements
-    /// `<T>x` is a type assertion and is not understood; a grammar of its own for that is 1.3 MB.
+    /// JavaScript.
     Script,
+    /// TypeScript, by its grammar with elements, which does not understand the type assertion `<T>x`.
+    TypeScript,
     Go,
     C,
     Java,
@@ -43,7 +44,10 @@ impl Grammar {
         let grammar = match extension {
             "rs" => Self::Rust,
             "py" | "pyi" | "pyw" => Self::Python,
-            "ts" | "tsx" | "mts" | "cts" | "js" | "jsx" | "mjs" | "cjs" => Self::Script,
+            "js" | "jsx" | "mjs" | "cjs" => Self::Script,
+            // The grammar of JavaScript reads TypeScript as far as it goes.
+            "ts" | "tsx" | "mts" | "cts" if !cfg!(feature = "typescript") => Self::Script,
+            "ts" | "tsx" | "mts" | "cts" => Self::TypeScript,
             "go" => Self::Go,
             "c" | "h" => Self::C,
             "java" => Self::Java,
@@ -57,13 +61,15 @@ impl Grammar {
         let language = match self {
             Self::Rust => tree_sitter_rust::LANGUAGE,
             Self::Python => tree_sitter_python::LANGUAGE,
-            Self::Script => tree_sitter_typescript::LANGUAGE_TSX,
+            Self::Script => tree_sitter_javascript::LANGUAGE,
+            #[cfg(feature = "typescript")]
+            Self::TypeScript => tree_sitter_typescript::LANGUAGE_TSX,
             Self::Go => tree_sitter_go::LANGUAGE,
             #[cfg(feature = "c")]
             Self::C => tree_sitter_c::LANGUAGE,
             #[cfg(feature = "java")]
             Self::Java => tree_sitter_java::LANGUAGE,
-            #[cfg(not(all(feature = "c", feature = "java")))]
+            #[cfg(not(all(feature = "c", feature = "java", feature = "typescript")))]
             _ => return None,
         };
         Some(language.into())
@@ -122,7 +128,7 @@ pub(crate) fn outline(grammar: Grammar, text: &str, test_file: bool) -> Outline 
     let mut out = match grammar {
         Grammar::Rust => rust::outline(source),
         Grammar::Python => python::outline(source, test_file),
-        Grammar::Script => script::outline(source, test_file),
+        Grammar::Script | Grammar::TypeScript => script::outline(source, test_file),
         Grammar::Go => go::outline(source, test_file),
         Grammar::C => c::outline(source),
         Grammar::Java => java::outline(source),

@@ -133,7 +133,7 @@ mod tests {
                 vec![Use, Definition, Definition, Use, Definition],
             ),
             (
-                Grammar::Script,
+                Grammar::TypeScript,
                 "interface A { kite(): void }\ntype kite = 1;\nlet a: kite;\n",
                 vec![Definition, Definition, Use],
             ),

@@ -41,7 +41,7 @@ pub(crate) fn public_names(grammar: Grammar, text: &str, header: bool) -> Option
     let mut all = match grammar {
         Grammar::Rust => of_rust(source),
         Grammar::Python => of_python(source),
-        Grammar::Script => of_script(source),
+        Grammar::Script | Grammar::TypeScript => of_script(source),
         Grammar::Go => of_go(source),
         Grammar::C => of_c(source, header),
         Grammar::Java => of_java(source),
@@ -224,6 +224,10 @@ fn add_exported(source: Source<'_>, node: Node<'_>, names: &mut PublicNames) {
         match child.kind() {
             "export_clause" => {
                 star = false;
+                // Which words are names is not certain in a clause that has an error.
+                if child.has_error() {
+                    continue;
+                }
                 for one in child.named_children(&mut child.walk()) {
                     let alias = source.field(one, "alias");
                     names.add(if alias.is_empty() { source.field(one, "name") } else { alias });
@@ -413,6 +417,38 @@ fn add_member(source: Source<'_>, class: Node<'_>, node: Node<'_>, out: &mut Pub
 mod tests {
     use super::*;
 
+    fn describe(names: Option<PublicNames>) -> String {
+        names.map_or_else(String::new, |all| {
+            let mut shown = format!("{} {}", all.verb, all.names.join(" "));
+            if !all.members.is_empty() {
+                shown.push_str(&format!(" with {}", all.members.join(" ")));
+            }
+            if all.open {
+                shown.push_str(" and more");
+            }
+            if all.partial { shown + " at least" } else { shown }
+        })
+    }
+
+    /// Where the grammar of JavaScript does not understand a type, it says that there is more, and
+    /// takes no word of the type for a name.
+    #[test]
+    fn the_grammar_of_javascript_reads_typescript_as_far_as_it_goes() {
+        for (text, said) in [
+            (
+                "import { a } from './a';\nexport function fly(x: number): string { return '' }\nexport const b = 1;\n",
+                "exports fly b at least",
+            ),
+            (
+                "export interface Kite { fly(): void }\nexport class Main {}\n",
+                "exports Main at least",
+            ),
+            ("export { c as d, type E } from './e';\nexport const a = 1;\n", "exports a at least"),
+        ] {
+            assert_eq!(describe(public_names(Grammar::Script, text, false)), said, "{text}");
+        }
+    }
+
     #[test]
     #[expect(clippy::too_many_lines, reason = "one case for each way to give a name")]
     fn the_names_that_a_file_gives_to_others_are_read() {
@@ -518,17 +554,8 @@ mod tests {
             ("a.js", "exports.fly = fly;\n)(;\n", "exports fly at least"),
             ("a.go", "package kite\nfunc Fly() {}\nfunc ) {}\n", "exports Fly at least"),
         ] {
-            let names = public_names(Grammar::of(path).unwrap(), text, path.ends_with(".h"));
-            let shown = names.map_or_else(String::new, |all| {
-                let mut shown = format!("{} {}", all.verb, all.names.join(" "));
-                if !all.members.is_empty() {
-                    shown.push_str(&format!(" with {}", all.members.join(" ")));
-                }
-                if all.open {
-                    shown.push_str(" and more");
-                }
-                if all.partial { shown + " at least" } else { shown }
-            });
+            let grammar = Grammar::of(path).unwrap();
+            let shown = describe(public_names(grammar, text, path.ends_with(".h")));
             assert_eq!(shown, said, "{path}: {text}");
         }
     }
