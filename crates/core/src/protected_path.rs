@@ -217,6 +217,10 @@ mod tests {
         ] {
             assert!(ProtectedPath::by_name(Path::new(path)).is_some(), "{path}");
         }
+    }
+
+    #[test]
+    fn names_of_ordinary_work_are_not_guarded() {
         for path in [
             "/w/.gitignore",
             "/w/.gitattributes",
