@@ -8,8 +8,31 @@ use crate::escape::is_invisible;
 
 /// Path endings of files that other programs obey without asking anyone. The first is a directory,
 /// or a file that names one.
-const NAMES: [&str; 6] =
-    [".git", ".gitmodules", ".gitconfig", ".config/git/config", ".envrc", ".mcp.json"];
+const NAMES: [&str; 23] = [
+    ".git",
+    ".gitmodules",
+    ".gitconfig",
+    ".config/git/config",
+    ".husky",
+    ".envrc",
+    ".mcp.json",
+    ".cursor/mcp.json",
+    ".vscode",
+    ".idea",
+    ".npmrc",
+    ".ssh",
+    ".config/autostart",
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+];
 /// Path endings of files and folders that agents and other programs of the kind read as instructions
 /// or as settings of theirs.
 const INSTRUCTIONS: [&str; 21] = [
@@ -172,9 +195,32 @@ mod tests {
             "/h/.GitConfig.",
             "/h/.config/git/config",
             "/h/.Config/GIT/config",
+            "/w/.husky/pre-commit",
+            "/w/a/.Husky/_/x",
+            "/w/.cursor/mcp.json",
+            "/w/.vscode/tasks.json",
+            "/w/.VSCode/settings.json",
+            "/w/a/.idea/workspace.xml",
+            "/w/.npmrc",
+            "/h/.SSH/authorized_keys",
+            "/h/.config/autostart/x.desktop",
+            "/h/.profile",
+            "/h/.bashrc",
+            "/h/.bash_profile",
+            "/h/.bash_login",
+            "/h/.bash_logout",
+            "/h/.zshrc",
+            "/h/.zshenv",
+            "/h/.zprofile",
+            "/h/.zlogin",
+            "/h/.zlogout",
         ] {
             assert!(ProtectedPath::by_name(Path::new(path)).is_some(), "{path}");
         }
+    }
+
+    #[test]
+    fn names_of_ordinary_work_are_not_guarded() {
         for path in [
             "/w/.gitignore",
             "/w/.gitattributes",
@@ -182,7 +228,19 @@ mod tests {
             "/w/git/config",
             "/w/x.git/config",
             "/w/.env",
-            "/w/.vscode/settings.json",
+            "/w/.pre-commit-config.yaml",
+            "/w/.editorconfig",
+            "/w/vscode/settings.json",
+            "/w/husky/x",
+            "/w/a.npmrc",
+            "/w/.nvmrc",
+            "/w/profile",
+            "/w/.profiles/x",
+            "/w/ssh/config",
+            "/w/.bashrc.d/x",
+            "/w/.cursor/notes.md",
+            "/w/.config/app.yaml",
+            "/w/.config/autostart.md",
             "/w/mcp.json",
             "/w/gitconfig",
             "/w/.config/git",

@@ -53,11 +53,14 @@ const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 
 const PRIVATE_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
+    SIX_TO_FOUR,
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 /// The network whose addresses end with an address of IPv4 that a gateway translates to.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+/// The network whose addresses have an address of IPv4 behind the prefix, to whose host a relay
+/// sends them. Relays are gone from the internet, so none of it is public.
+const SIX_TO_FOUR: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
 
 /// Returns what an address is for. An address of IPv6 that stands for one of IPv4 is judged as
 /// that one.
@@ -95,6 +98,10 @@ fn kind_v6(address: Ipv6Addr) -> AddressKind {
     if is_in(&NAT64) {
         let [.., a, b, c, d] = address.octets();
         return kind_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    let [_, _, a, b, c, d, ..] = address.octets();
+    if is_in(&SIX_TO_FOUR) && METADATA_V4.contains(&Ipv4Addr::new(a, b, c, d)) {
+        return AddressKind::Metadata;
     }
     if is_in(&GLOBAL_V6) && !PRIVATE_V6.iter().any(is_in) {
         AddressKind::Public

@@ -87,9 +87,11 @@ pub(crate) fn check_unchanged(
     }
 }
 
-/// Returns metadata that changes with a file.
-fn stamp(meta: &Metadata) -> (u64, u64, u64, i64, i64) {
-    (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+/// Returns metadata that changes with a file. Programs can set back the time of the content, but not
+/// that of the change.
+fn stamp(meta: &Metadata) -> ([u64; 3], [i64; 4]) {
+    let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+    ([meta.dev(), meta.ino(), meta.len()], times)
 }
 
 /// The new content in the directory of its place, without a name there as long as possible.
@@ -229,6 +231,25 @@ mod tests {
         replace(&bench.cx, &new, Some(&read), b"mine").unwrap_err();
         assert_eq!(bench.get("f"), b"written by someone else");
         assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_change_whose_time_is_set_back_is_not_overwritten() {
+        let bench = ToolFixture::new();
+        bench.put("f", "read");
+        let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
+        let read = place.metadata().unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(bench.path("f")).unwrap();
+        let time = file.metadata().unwrap().modified().unwrap();
+        // The clock of files may stand still between two steps of this test.
+        while place.metadata().unwrap().ctime_nsec() == read.ctime_nsec() {
+            (&file).write_all(b"else").unwrap();
+            std::io::Seek::rewind(&mut &file).unwrap();
+            file.set_modified(time).unwrap();
+        }
+        let error = replace(&bench.cx, &place, Some(&read), b"mine").unwrap_err().to_string();
+        assert!(error.contains("another program changed it during this call"), "{error}");
+        assert_eq!(bench.get("f"), b"else");
     }
 
     #[test]

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use deputize_core::process::ProcessExit;
 use deputize_core::process_recorder::{ProcessRecords, process_id};
+use deputize_core::sanitize::for_verbatim_line;
 use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
 use deputize_core::wording::count;
 use deputize_core::{
-    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool,
+    AgentView, ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError,
+    ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::Settings;
 use crate::background::BackgroundCommand;
@@ -21,6 +23,8 @@ use crate::terminal::Terminal;
 
 /// Characters of a command in a list.
 const COMMAND_CHARS: usize = 80;
+/// Characters of a command in a question; the number of the others is shown.
+const QUESTION_CHARS: usize = 1000;
 /// Time in which a command must take its input.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -97,6 +101,15 @@ impl TypedTool for Process {
             }
         }
         Ok(CallCheck::Accepted)
+    }
+
+    /// Names the command that gets an input: the ID alone says nothing to a person.
+    async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+        let terminal = agent.store.get_or_insert_with(Terminal::default);
+        let command = args.id.as_deref().and_then(|id| terminal.background.get(id));
+        let shown = |it: &str| for_verbatim_line(it, QUESTION_CHARS).into();
+        let named = command.map(|it| ("input of".to_owned(), shown(&it.start().command)));
+        named.into_iter().collect()
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
@@ -291,7 +304,7 @@ mod tests {
     use crate::fixture::{ToolFixture, result};
     use crate::terminal::TerminalTool;
     use crate::{BackgroundLimits, CommandSettings};
-    use serde_json::{Value, json};
+    use serde_json::json;
     use std::path::Path;
 
     fn bench() -> ToolFixture {
@@ -335,6 +348,20 @@ mod tests {
         assert_eq!(process(&bench, close).await, "refused: p1 has ended: exit code 3");
         let list = process(&bench, json!({"action": "list"})).await;
         assert_eq!(list, "p1 exit code 3 after 0 seconds, 0 bytes unread: cat; exit 3");
+    }
+
+    #[tokio::test]
+    async fn a_question_names_the_command_that_gets_the_input() {
+        let bench = bench();
+        start(&bench, "bash -i;\nexit 3").await;
+        let details = async |id: &str| {
+            let args = json!({"action": "write", "id": id, "text": "ls"});
+            let args = serde_json::from_value(args).unwrap();
+            Value::Object(Process.question_details(args, &bench.cx.agent).await)
+        };
+        assert_eq!(details("p1").await, json!({"input of": "bash -i; ⏎ exit 3"}));
+        assert_eq!(details("p9").await, json!({}));
+        bench.cx.agent.store.close().await;
     }
 
     #[tokio::test]

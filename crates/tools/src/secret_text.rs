@@ -3,7 +3,7 @@
 use deputize_core::sanitize::Secrets;
 
 /// Beginnings of keys that services give out.
-const KEY_BEGINNINGS: [&str; 24] = [
+const KEY_BEGINNINGS: [&str; 26] = [
     "sk-",
     "sk_live_",
     "sk_test_",
@@ -28,12 +28,30 @@ const KEY_BEGINNINGS: [&str; 24] = [
     "dop_v1_",
     "shpat_",
     "ya29.",
+    "SG.",
+    "AGE-SECRET-KEY-1",
 ];
 /// A word with such a beginning is a key from this length.
 const KEY_CHARS: usize = 16;
 /// Names whose values are secrets.
-const NAMES: [&str; 9] =
-    ["password", "passwd", "pwd", "secret", "token", "api_key", "api-key", "apikey", "access_key"];
+const NAMES: [&str; 16] = [
+    "password",
+    "passwd",
+    "pwd",
+    "pass",
+    "secret",
+    "token",
+    "api_key",
+    "api-key",
+    "api key",
+    "apikey",
+    "access_key",
+    "access-key",
+    "access key",
+    "secret_key",
+    "secret-key",
+    "secret key",
+];
 /// A value of such a name is a secret from this length, if it has letters and digits.
 const VALUE_CHARS: usize = 8;
 
@@ -106,24 +124,38 @@ fn is_url_with_password(word: &str) -> bool {
     person.and_then(|(person, _)| person.split_once(':')).is_some_and(|(_, word)| !word.is_empty())
 }
 
-/// Returns the name of a secret that is followed by `=` or `:` and a value.
+/// Returns the name of a secret that is followed by a value: behind `=`, `:` or `is`, or one that
+/// looks like a key behind a blank.
 fn named_value(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     NAMES.into_iter().find(|name| {
         lower.match_indices(name).any(|(at, _)| {
-            let rest = lower.get(at + name.len()..).unwrap_or_default();
-            let rest = rest.trim_start_matches(['"', '\'', '`']).trim_start();
-            let Some(value) = rest.strip_prefix(['=', ':']) else { return false };
-            let value = value.trim_start().trim_start_matches(['"', '\'', '`']);
-            let value = value.split(|c: char| c.is_whitespace() || "\"'`,;".contains(c)).next();
-            value.is_some_and(|value| {
-                let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
-                value.len() >= VALUE_CHARS
-                    && has(u8::is_ascii_digit)
-                    && has(u8::is_ascii_alphabetic)
-                    && !value.contains("://")
-            })
+            let (before, rest) = (lower.get(..at), lower.get(at + name.len()..));
+            // A bypass is none.
+            let is_word = !before.unwrap_or_default().ends_with(|c: char| c.is_alphanumeric());
+            (is_word || *name != "pass") && has_value(rest.unwrap_or_default())
         })
+    })
+}
+
+/// Whether a text begins with the value of the name before it.
+fn has_value(rest: &str) -> bool {
+    let quotes = ['"', '\'', '`'];
+    let rest = rest.trim_start_matches(quotes);
+    let words = rest.trim_start();
+    let marked = words.strip_prefix(['=', ':']).or_else(|| words.strip_prefix("is "));
+    if marked.is_none() && !rest.starts_with(char::is_whitespace) {
+        return false;
+    }
+    let value = marked.unwrap_or(words).trim_start().trim_start_matches(quotes);
+    let value = value.split(|c: char| c.is_whitespace() || "\"'`,;".contains(c)).next();
+    value.is_some_and(|value| {
+        let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+        let is_key = value.len() >= KEY_CHARS && value.bytes().all(|b| b.is_ascii_alphanumeric());
+        (is_key || marked.is_some() && value.len() >= VALUE_CHARS)
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic)
+            && !value.contains("://")
     })
 }
 

@@ -32,7 +32,7 @@ fn workspace() -> (ToolFixture, [ToolCx; 3]) {
     (bench, [top, child, linked])
 }
 
-const GUARDED: [&str; 14] = [
+const GUARDED: [&str; 17] = [
     ".git/config",
     ".git/hooks/post-checkout",
     ".git",
@@ -43,6 +43,9 @@ const GUARDED: [&str; 14] = [
     "by_link/config",
     "by_link/new",
     ".envrc",
+    ".Husky/pre-commit",
+    "sub/.vscode/tasks.json",
+    ".bashrc",
     "own/config.yaml",
     "own/mcp/started-in/x",
     "d/up/config.yaml",
@@ -181,7 +184,7 @@ async fn a_refusal_says_what_is_not_written_and_why_and_reading_goes_on() {
         let reads = GrantedPath::existing(&top, path, Access::Read);
         assert!(reads.is_ok() || !bench.path(path).exists(), "{path}");
     }
-    for path in ["d/f", ".gitignore", ".github/x.yml", "owner/f"] {
+    for path in ["d/f", ".gitignore", ".github/workflows/x.yml", "owner/f"] {
         assert!(GrantedPath::to_write(&top, path).is_ok(), "{path}");
     }
 }
