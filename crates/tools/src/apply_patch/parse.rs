@@ -68,10 +68,11 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
     let mut reader = PatchReader { at: begin.map_or(0, |at| at + 1), lines };
     let files = if begin.is_some() { reader.envelope()? } else { reader.parse_unified()? };
     if files.is_empty() {
-        let problem = "no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with \
+        let problem =
+            "no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with \
                        `*** Update File: PATH` after `*** Begin Patch`; then `@@`, and lines that \
                        begin with a space, `-` or `+`"
-            .to_owned();
+                .to_owned();
         return Err(PatchSyntaxError { line: begin.unwrap_or(0) + 1, problem });
     }
     Ok(files)
