@@ -399,7 +399,7 @@ async fn the_doctor_names_broken_jobs_and_memory_that_is_too_long() {
         rows.collect::<String>().replace(&lab.path("home").display().to_string(), "HOME")
     };
     insta::assert_snapshot!(describe("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1; `deputize cron edit a` corrects it, and `deputize cron rm a` deletes it""#);
-    insta::assert_snapshot!(describe("memory files"), @r#""warn" "HOME/memory/user.md has 6022 bytes of entries, and prompts have the first 6000: shorten it with `deputize memory edit user`""#);
+    insta::assert_snapshot!(describe("memory files"), @r#""warn" "HOME/memory/user.md: prompts have no room for 1 of its entries: 6000 bytes are the most; shorten it with `deputize memory edit user`""#);
 }
 
 #[tokio::test]

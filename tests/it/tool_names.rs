@@ -20,7 +20,7 @@ const MAY_NAME: [&str; 7] = [
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 12] = [
+const LEFT: [(&str, &[&str]); 13] = [
     // The kind of a source.
     ("crates/core/src/source.rs", &["memory"]),
     // Names of tools are made here.
@@ -32,6 +32,7 @@ const LEFT: [(&str, &[&str]); 12] = [
     ("crates/acp/src/agents.rs", &["terminal", "write_file"]),
     // A toolset and a section of the configuration that have the name of a tool.
     ("crates/config/src/rules.rs", &["terminal"]),
+    ("crates/config/src/toolsets.rs", &["session_search"]),
     // Its own tool, in texts about it.
     ("crates/delegate/src/describe.rs", &["delegate_task", "terminal"]),
     // Texts of the program for people.

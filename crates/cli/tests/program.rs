@@ -382,3 +382,51 @@ async fn what_a_prompt_shows_is_what_is_sent() {
     assert_eq!(shown, sent);
     assert!(sent["messages"][0]["content"].as_str().unwrap().contains("Use tabs."));
 }
+
+/// Toolsets that a feature of the program brings.
+#[tokio::test]
+async fn what_the_program_was_built_without_is_named() {
+    let home = TestHome::empty();
+    let features = [
+        ("browser", "browser", "browser_open"),
+        ("session-search", "session_search", "session_search"),
+    ];
+    for (feature, toolset, tool) in features {
+        let is_built = match feature {
+            "browser" => cfg!(feature = "browser"),
+            _ => cfg!(feature = "session-search"),
+        };
+        let lack = format!(
+            "this program was built without the toolset `{toolset}`, the feature `{feature}`"
+        );
+        for args in [
+            &["tools", "list"][..],
+            &["tools", "list", "--json"],
+            &["toolsets", "list"],
+            &["tools", "show", tool],
+            &["run", "-m", "offline", "-t", toolset, "Go"],
+        ] {
+            let ended = home.command(args).output().await.unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert_eq!(said.contains(&lack), !is_built, "{args:?}: {said}");
+            let is_list = args[1] == "list";
+            if !is_built {
+                assert_eq!(
+                    ended.status.code(),
+                    Some(if is_list { 0 } else { 2 }),
+                    "{args:?}: {said}"
+                );
+            }
+        }
+        // A file may be for other programs too.
+        if !is_built {
+            std::fs::create_dir_all(home.dir.path().join("home")).unwrap();
+            let file = home.dir.path().join("home/config.yaml");
+            std::fs::write(&file, format!("toolsets: [file, {toolset}]\n")).unwrap();
+            let ended = home.command(&["tools", "list"]).output().await.unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.success() && said.contains(&lack), "{said}");
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+}

@@ -43,6 +43,12 @@ fn web(config: &PlacedValue, found: &mut Findings) {
     {
         found.error(&url.place, format!("`search.base_url` {fault}"));
     }
+    // Only an address of their own tells where such servers are.
+    if let Some(backend) = search.at(&["backend"]).filter(|it| it.text() == Some("searxng"))
+        && search.at(&["base_url"]).and_then(PlacedValue::text).is_none_or(str::is_empty)
+    {
+        found.warn(&backend.place, "`search.backend`: set `search.base_url`, its address");
+    }
 }
 
 /// What starts programs before anybody is asked. The environment is what any directory's helper

@@ -10,15 +10,14 @@ use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets that a program may be built without: naming one is no mistake.
-pub const OPTIONAL: [&str; 1] = [BROWSER];
-
-/// Features of the program, each of which brings a toolset of its name.
-const FEATURES: [&str; 2] = [BROWSER, "session-search"];
+pub const OPTIONAL: [&str; 2] = [BROWSER, "session_search"];
 
 /// Returns that the program was built without a toolset, if a feature brings it.
 #[must_use]
 pub fn built_without(toolset: &str) -> Option<String> {
-    let feature = FEATURES.into_iter().find(|feature| feature.replace('-', "_") == toolset)?;
+    let toolset = OPTIONAL.into_iter().find(|optional| *optional == toolset)?;
+    // Each is brought by the feature of its name.
+    let feature = toolset.replace('_', "-");
     let what = format!("the toolset `{toolset}`, the feature `{feature}`");
     Some(format!("this program was built without {what}"))
 }
@@ -77,7 +76,13 @@ pub(super) fn check(
             }
             if OPTIONAL.contains(&name.as_str()) {
                 let lack = built_without(name).unwrap_or_default();
-                found.warn(&item.place, format!("`{key}`: {lack}"));
+                let message = format!("`{key}`: {lack}");
+                // A file may be for other programs too, and an option is for this one.
+                if item.place.is_on_command_line() {
+                    found.error(&item.place, message);
+                } else {
+                    found.warn(&item.place, message);
+                }
             } else if name.starts_with(SERVERS) && !item.place.is_on_command_line() {
                 // The server may be configured elsewhere, or be taken out for a while.
                 let servers =

@@ -51,8 +51,8 @@ pub struct Receipts {
     /// Files that it removed and that were not written again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub files_removed: BTreeSet<PathBuf>,
-    /// Commands and their exit codes, in order. A command without one was killed by a signal,
-    /// unless it is in `unknown`.
+    /// Commands and their exit codes, in order. A command without one was killed by a signal or
+    /// at its time limit, unless it is in `unknown`.
     pub commands: Vec<(String, Option<i32>)>,
     /// Indexes of the commands whose end was not observed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

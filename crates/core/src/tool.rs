@@ -224,6 +224,14 @@ struct ErasedTool<T> {
 
 impl<T> ErasedTool<T> {
     fn misfit(&self, error: &serde_json::Error) -> ToolError {
+        let mut error = error.to_string();
+        // The types of a program say nothing to a model.
+        for numbers in ["u64", "u32", "u8", "usize"] {
+            if let Some(rest) = error.strip_suffix(&format!("expected {numbers}")) {
+                error = format!("{rest}expected a whole number from 0");
+                break;
+            }
+        }
         ToolError::refused(format!("arguments of {}: {error}", self.spec.decl.name))
     }
 }

@@ -163,6 +163,10 @@ fn invalid_yaml(error: &serde_saphyr::Error) -> DocumentError {
         true => "an alias is a part of what it stands for",
         false => text,
     };
+    let text = match text.contains("cannot deserialize null") {
+        true => "a field has no name: write `name: VALUE`",
+        false => text,
+    };
     let hint = match text.contains("mapping values") {
         true => "; put a text with `: ` in it between quotes",
         false => "",
@@ -263,6 +267,7 @@ mod tests {
                 "---\nname: a\nname: b\n---\n",
                 "---\na: [[[[[[[[[1]]]]]]]]]\n---\n",
                 "---\na: &a [*a]\n---\n",
+                "---\n: : :\n---\n",
             ]
             .map(error)
             .join("\n"),
@@ -274,6 +279,7 @@ mod tests {
             line 3: not valid YAML: duplicate mapping key: name
             line 2: not valid YAML: recursion limit exceeded
             line 2: not valid YAML: an alias is a part of what it stands for
+            line 2: not valid YAML: a field has no name: write `name: VALUE`
             "
         );
     }

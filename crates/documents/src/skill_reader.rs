@@ -73,7 +73,7 @@ impl SkillReader {
         let file = path.join(SKILL_FILE);
         let text = exact_text(&file, DOCUMENT_BYTES, place.within.as_deref());
         let text = text.map_err(|error| error.to_string())?;
-        let text = text.ok_or("the folder has no such file")?;
+        let text = text.ok_or_else(|| format!("the folder has no `{SKILL_FILE}`"))?;
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.ok_or("the name of its folder is not UTF-8")?;
         let within = place.within.clone();

@@ -137,7 +137,12 @@ impl Compactor {
                     self.cx.record(Event::Compaction(Box::new(compaction))).await?;
                     return Ok(CompactionResult::Compacted);
                 }
-                SummaryResult::Failed(failure) => error = Some(failure),
+                SummaryResult::Failed(failure) => {
+                    if writer.name != route.name {
+                        self.cx.log(LogLevel::Warn, own_writes(&writer.name, &failure))?;
+                    }
+                    error = Some(failure);
+                }
                 SummaryResult::Interrupted => return Ok(CompactionResult::Interrupted),
             }
         }
@@ -185,6 +190,12 @@ impl Compactor {
             request,
         }
     }
+}
+
+/// Returns that the model for summaries wrote none, and what happens now.
+fn own_writes(model: &str, failure: &ModelError) -> String {
+    let why = &failure.message;
+    format!("{model} wrote no summary of the conversation: {why}; the agent's own model writes it")
 }
 
 /// A request for a summary of a part of the conversation.

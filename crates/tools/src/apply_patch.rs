@@ -310,6 +310,10 @@ impl PatchPlan {
 /// Fails if there is something at a place where a file is to be created.
 fn check_free(place: &GrantedPath) -> Result<(), ToolError> {
     match place.metadata() {
+        Ok(meta) if meta.is_dir() => Err(ToolError::refused(format!(
+            "{} is a directory: name a file in it, or another path",
+            place.shown()
+        ))),
         Ok(_) => Err(ToolError::refused(format!(
             "{} is there already: read it, and patch its lines",
             place.shown()
@@ -342,11 +346,13 @@ fn mismatch(place: &GrantedPath, text: &str, mismatch: &HunkMismatch<'_>) -> Too
             refused(format!("the file has {lines} lines: insert after one of them{after}"))
         }
         MismatchReason::Place(NoMatch::Ambiguous(lines)) => {
+            let first = lines.first().copied().unwrap_or(1);
+            let (old, new) = hunk.counts();
             let lines: Vec<String> = lines.iter().take(20).map(usize::to_string).collect();
             let lines = lines.join(", ");
             refused(format!(
                 "its lines are there several times, at lines {lines}: give the line number as in \
-                 `@@ -{lines} @@`, or add lines around them"
+                 `@@ -{first},{old} +{first},{new} @@`, or add lines around them"
             ))
         }
         MismatchReason::Place(NoMatch::NoChange) => {

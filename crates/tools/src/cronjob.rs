@@ -162,8 +162,8 @@ impl JobCall<'_> {
                 self.store.check_new(&job.name).map_err(store_error)?;
             }
             CronAction::Update => {
-                let job = self.job(self.name()?)?;
-                self.store.get(&job.name).map_err(store_error)?;
+                let old = self.store.get(&self.name()?).map_err(store_error)?;
+                self.changed(&old)?;
             }
             CronAction::Pause | CronAction::Resume | CronAction::Run => {
                 self.store.get(&self.name()?).map_err(store_error)?;
@@ -186,10 +186,10 @@ impl JobCall<'_> {
                 Ok(self.with_next("created", &job))
             }
             CronAction::Update => {
-                let new = self.job(name.clone())?;
-                let update = |old: Job| {
-                    let Job { missed, timeout_seconds, max_tokens, paused, .. } = old;
-                    Ok(Job { missed, timeout_seconds, max_tokens, paused, ..new })
+                let old = self.store.get(&name).map_err(store_error)?;
+                let new = self.changed(&old)?;
+                let update = |now: Job| {
+                    if now == old { Ok(new) } else { Err(JobStoreError::Changed(now.name)) }
                 };
                 let job = self.store.update(&name, update).map_err(store_error)?;
                 Ok(self.with_next("updated", &job))
@@ -221,22 +221,83 @@ impl JobCall<'_> {
         name.parse::<JobName>().map_err(|error| ToolError::refused(error.to_string()))
     }
 
+    /// Returns a job with what the call gives in place of what it had. The person sees both.
+    fn changed(&self, old: &Job) -> Result<Job, ToolError> {
+        let Args { schedule, prompt, toolsets, output, .. } = self.args;
+        let has_new_work = prompt.is_some() || toolsets.is_some();
+        if !has_new_work && schedule.is_none() && output.is_none() {
+            let fields = "`schedule`, `prompt`, `toolsets` or `output`";
+            return Err(ToolError::refused(format!("give what is to change: {fields}")));
+        }
+        let mut job = old.clone();
+        if schedule.is_some() {
+            job.schedule = self.schedule()?;
+        }
+        if prompt.is_some() {
+            job.prompt = self.prompt()?.to_owned();
+        }
+        if output.is_some() {
+            job.output = self.output()?;
+        }
+        if has_new_work {
+            let cwd = &self.cx.agent.spec.cwd;
+            if *cwd != job.cwd {
+                let (there, here) = (job.cwd.display(), cwd.display());
+                return Err(ToolError::refused(format!(
+                    "the job works in {there}, and you in {here}: only its times and its output can \
+                     change"
+                )));
+            }
+            if let Some(toolsets) = toolsets {
+                job.toolsets.clone_from(toolsets);
+            }
+            // Its work is this agent's from now on, which gives it no tool that it lacks itself.
+            let mut own = self.tools(&job.toolsets)?;
+            if let Some(before) = old.tools.as_ref().filter(|_| toolsets.is_none()) {
+                own.retain(|tool| before.contains(tool));
+            }
+            job.tools = Some(own);
+        }
+        let mut sources: BTreeSet<String> = job.sources.into_iter().collect();
+        sources.extend(self.sources());
+        job.sources = sources.into_iter().collect();
+        job.changed_ms = self.settings.clock.now_ms();
+        job.check().map_err(ToolError::refused)?;
+        Ok(job)
+    }
+
+    fn schedule(&self) -> Result<Schedule, ToolError> {
+        let schedule = given(self.args.schedule.as_deref(), "schedule")?;
+        let now = timestamp(self.settings.clock.now_ms());
+        let schedule = Schedule::read(schedule, now, &self.settings.zone());
+        schedule.map_err(|error| ToolError::refused(error.to_string()))
+    }
+
+    fn prompt(&self) -> Result<&str, ToolError> {
+        let prompt = given(self.args.prompt.as_deref(), "prompt")?;
+        match secret_in(prompt, &self.settings.secrets) {
+            None => Ok(prompt),
+            Some(secret) => Err(ToolError::refused(format!(
+                "the prompt contains a secret ({secret}); none is saved"
+            ))),
+        }
+    }
+
+    /// Returns what this agent has read from outside.
+    fn sources(&self) -> Vec<String> {
+        let outside = self.cx.agent.store.get_or_insert_with(OutsideSources::default);
+        outside.sources().lasting_labels()
+    }
+
     /// Returns the job that the call describes. All of it is in the call, so that the person sees all
     /// of it.
     fn job(&self, name: JobName) -> Result<Job, ToolError> {
-        let refused = |why: String| ToolError::refused(why);
-        let now_ms = self.settings.clock.now_ms();
-        let schedule = given(self.args.schedule.as_deref(), "schedule")?;
-        let schedule = Schedule::read(schedule, timestamp(now_ms), &self.settings.zone());
-        let prompt = given(self.args.prompt.as_deref(), "prompt")?;
-        if let Some(secret) = secret_in(prompt, &self.settings.secrets) {
-            return Err(refused(format!("the prompt contains a secret ({secret}); none is saved")));
-        }
+        let schedule = self.schedule()?;
+        let prompt = self.prompt()?;
         let toolsets = self.args.toolsets.clone().unwrap_or_default();
-        let outside = self.cx.agent.store.get_or_insert_with(OutsideSources::default);
         let job = Job {
             name,
-            schedule: schedule.map_err(|error| refused(error.to_string()))?,
+            schedule,
             prompt: prompt.to_owned(),
             tools: Some(self.tools(&toolsets)?),
             toolsets,
@@ -246,10 +307,10 @@ impl JobCall<'_> {
             timeout_seconds: None,
             max_tokens: None,
             paused: false,
-            changed_ms: now_ms,
-            sources: outside.sources().lasting_labels(),
+            changed_ms: self.settings.clock.now_ms(),
+            sources: self.sources(),
         };
-        job.check().map_err(refused)?;
+        job.check().map_err(ToolError::refused)?;
         Ok(job)
     }
 
@@ -268,16 +329,29 @@ impl JobCall<'_> {
             let before = tools.len();
             tools.extend(own.map(|entry| entry.name().clone()));
             if tools.len() == before && !catalog.iter().filter(of_set).any(|it| is_own(&it)) {
-                let known = catalog.toolsets().into_iter().map(|set| set.to_string());
-                let known = known.collect::<Vec<_>>().join(", ");
+                let known = self.own_toolsets();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 let name = for_terminal_line(name, 40);
                 return Err(ToolError::refused(format!(
                     "you have no tool of a toolset `{name}`, so no job of yours gets it; \
-                     known: {known}"
+                     yours: {known}"
                 )));
             }
         }
         Ok(tools)
+    }
+
+    /// Returns the toolsets from which this agent has a tool.
+    fn own_toolsets(&self) -> Vec<String> {
+        let agent = &self.cx.agent;
+        let catalog = &agent.catalog;
+        let mut sets = catalog.toolsets();
+        sets.extend(catalog.composites().cloned());
+        sets.retain(|set| {
+            let mut of_set = catalog.iter().filter(|entry| catalog.includes(set, entry));
+            of_set.any(|entry| agent.authority.permits(entry).is_ok())
+        });
+        sets.iter().map(ToString::to_string).collect()
     }
 
     fn output(&self) -> Result<Option<String>, ToolError> {

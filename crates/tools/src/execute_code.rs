@@ -12,13 +12,15 @@ use deputize_core::message::ModelText;
 use deputize_core::tool::{CallCheck, spec_of};
 use deputize_core::wording::count;
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject, ToolCallResult,
-    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    AgentView, ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject,
+    ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec,
+    TypedTool, describe_error,
 };
 use deputize_process::{Exit, Output};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use calls::TOOLS;
 use python::Python;
 pub use python::find_python;
 use script_run::{ScriptEnd, ScriptError, run_script};
@@ -27,9 +29,27 @@ use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
 use crate::{CodeLimits, Settings, spill};
 
-const DESCRIPTION: &str = "Run a Python script with read_file, write_file, edit_file, \
-    search_files, terminal, web_fetch and web_search as functions. You get only what it prints: \
-    use it to loop over, filter or join many results.";
+/// Returns what the tool does for an agent whose scripts may call these tools.
+fn describe(functions: &[&str]) -> String {
+    let functions = match functions {
+        [] => String::new(),
+        [one] => format!(" with {one} as a function"),
+        [first @ .., last] => format!(" with {} and {last} as functions", first.join(", ")),
+    };
+    format!(
+        "Run a Python script{functions}. You get only what it prints: use it to loop over, filter \
+         or join many results."
+    )
+}
+
+/// Returns whether an agent has a tool, and can use it now.
+fn has(agent: &AgentView, tool: &str) -> bool {
+    let own = agent.spec.tools.iter().any(|name| name.as_str() == tool);
+    agent.catalog.get(tool).is_some_and(|entry| {
+        own && agent.authority.permits(entry).is_ok()
+            && entry.tool.availability(&agent.session.settings) == Availability::Yes
+    })
+}
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +84,10 @@ impl TypedTool for ExecuteCode {
             parent_only: Some(ParentOnly::RunsScripts),
             kind: ToolKind::Execute,
             subject: Subject::new(Some("run Python".into()), "code", ArgumentRole::Command),
-            ..ToolSpec::effectful(spec_of::<Args>("execute_code", DESCRIPTION), Effects::Unknown)
+            ..ToolSpec::effectful(
+                spec_of::<Args>("execute_code", &describe(&TOOLS)),
+                Effects::Unknown,
+            )
         }
     }
 
@@ -73,6 +96,13 @@ impl TypedTool for ExecuteCode {
             Ok(_) => Availability::Yes,
             Err(why) => Availability::No(why),
         }
+    }
+
+    /// Promises only the functions that work.
+    fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
+        let own: Vec<&str> = TOOLS.into_iter().filter(|tool| has(agent, tool)).collect();
+        let description = describe(&own);
+        (own.len() < TOOLS.len()).then(|| ToolDecl { description, ..Self::spec().decl })
     }
 
     async fn check(&self, args: Args, _: &ToolCx) -> Result<CallCheck, ToolError> {

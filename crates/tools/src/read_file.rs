@@ -411,6 +411,10 @@ mod tests {
             read_in(&bench, json!({"path": "f", "offset": 4})).await,
             "refused: offset 4 is past the end: f has 3 lines"
         );
+        assert_eq!(
+            read_in(&bench, json!({"path": "f", "offset": -3})).await,
+            "refused: arguments of read_file: invalid value: integer `-3`, expected a whole number from 0"
+        );
     }
 
     #[tokio::test]

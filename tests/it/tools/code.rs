@@ -207,16 +207,25 @@ async fn a_script_that_a_kill_broke_off_is_not_run_again_and_its_calls_are_known
 async fn a_script_that_attacks_what_started_it_harms_itself() {
     require!(program("python3"));
     let attacks = [
-        "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nprint('alive')",
-        "import os, signal\nos.killpg(os.getpgid(0), signal.SIGKILL)",
-        "import os\nfor fd in range(100):\n    try:\n        os.close(fd)\n    except OSError:\n        pass",
-        "import os\nfor fd in (0, 1, 2):\n    os.closerange(0, 50)\nos._exit(0)",
+        (
+            "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nprint('alive')",
+            "[ended by signal 9]",
+        ),
+        ("import os, signal\nos.killpg(os.getpgid(0), signal.SIGKILL)", "[ended by signal 9]"),
+        (
+            "import os\nfor fd in range(100):\n    try:\n        os.close(fd)\n    except OSError:\n        pass",
+            "(no output)",
+        ),
+        ("import os\nfor fd in (0, 1, 2):\n    os.closerange(0, 50)\nos._exit(0)", "(no output)"),
     ];
-    for attack in attacks {
+    for (attack, wanted) in attacks {
         let lab = Lab::new();
         let server = model(calls_in_order(script(attack))).await;
         let ended = lab.run(&server, &[&AUTO[..], &["Go"]].concat()).end().await.with_code(0);
         assert_eq!(ended.events("tool.end").len(), 1, "{attack}: {}", ended.out);
+        let requests = server.requests();
+        let last = ChatRequest::of(requests.last().unwrap());
+        assert!(last.results()[0].contains(wanted), "{attack}: {}", last.results()[0]);
         assert!(lab.processes().is_empty(), "{attack}: {:?}", lab.processes());
     }
 }

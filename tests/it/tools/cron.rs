@@ -127,6 +127,77 @@ async fn a_question_about_a_job_shows_what_it_does_now() {
 }
 
 #[tokio::test]
+async fn an_update_changes_what_it_gives_and_nothing_else() {
+    let lab = Lab::new();
+    add(&lab, "reports", &["-t", "file"]).await;
+    let mut wanted = job(&lab, "reports");
+    let file_read = json!(["list_dir", "read_file", "search_files"]);
+    for (field, value, tools) in [
+        // Whose work it does stays as it is.
+        ("schedule", json!("every 2h"), None),
+        ("toolsets", json!(["file_read"]), Some(&file_read)),
+        ("prompt", json!("Look around."), Some(&file_read)),
+    ] {
+        let mut call = json!({"action": "update", "name": "reports"});
+        call[field] = value.clone();
+        let server = model(calls_in_order(vec![("cronjob", call)])).await;
+        // The agent that changes it has fewer tools than the person.
+        let (mut person, running) = lab.on_terminal(&server, &["-t", "file_read,cronjob", "Go"]);
+        sees(&person, "Run it? [y/N] ").await;
+        person.write_all(b"y\n").unwrap();
+        running.end().await.with_code(0);
+        wanted[field] = value;
+        if let Some(tools) = tools {
+            wanted["tools"] = tools.clone();
+        }
+        let mut now = job(&lab, "reports");
+        now["changed_ms"] = wanted["changed_ms"].clone();
+        assert_eq!(now, wanted);
+    }
+    let before = job(&lab, "reports");
+    let refused = [
+        (json!({}), "give what is to change: `schedule`, `prompt`, `toolsets` or `output`"),
+        (json!({"prompt": " "}), "give `prompt`"),
+        (json!({"toolsets": ["terminal"]}), "no tool of a toolset `terminal`"),
+    ];
+    let mut calls = Vec::new();
+    for (mut call, _) in refused.clone() {
+        call["action"] = json!("update");
+        call["name"] = json!("reports");
+        calls.push(("cronjob", call));
+    }
+    let server = model(calls_in_order(calls)).await;
+    let (_person, running) = lab.on_terminal(&server, &["-t", "file_read,cronjob", "Go"]);
+    running.end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    for (result, (_, why)) in last.results().iter().zip(&refused) {
+        assert!(result.contains(why), "{result}");
+    }
+    let own = last.results()[2];
+    assert!(own.contains("yours: coding, cronjob, file, file_read"), "{own}");
+    assert!(!own.contains("browser") && !own.contains("web"), "{own}");
+    assert_eq!(job(&lab, "reports"), before);
+}
+
+#[tokio::test]
+async fn an_agent_elsewhere_changes_only_when_a_job_runs() {
+    let lab = Lab::new();
+    let elsewhere = lab.path("elsewhere");
+    fs::create_dir_all(&elsewhere).unwrap();
+    add(&lab, "reports", &["-t", "file_read", "--cwd", elsewhere.to_str().unwrap()]).await;
+    let call = json!({"action": "update", "name": "reports", "prompt": "Look around."});
+    let server = model(calls_in_order(vec![("cronjob", call)])).await;
+    let (_person, running) = lab.on_terminal(&server, &["Go"]);
+    running.end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let why = "only its times and its output can change";
+    assert!(last.results()[0].contains(why), "{}", last.results()[0]);
+    assert_eq!(job(&lab, "reports")["prompt"], "Say hello.");
+}
+
+#[tokio::test]
 async fn without_a_person_the_tool_is_not_sent_and_makes_nothing() {
     let lab = Lab::new();
     let server = model(calls_in_order(vec![("cronjob", nightly())])).await;

@@ -248,7 +248,7 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     // So it is in another charset, and where the editor failed after it wrote.
     fs::write(&long, b"- Caf\xe9\n").unwrap();
     for (editor, why) in
-        [("cp {} \"$0\"", "did not contain valid UTF-8"), ("cp {} \"$0\"; false", "failed")]
+        [("cp {} \"$0\"", "line 1 is not UTF-8 text"), ("cp {} \"$0\"; false", "failed")]
     {
         let editor = editor.replace("{}", &long.display().to_string());
         let refused = edit("user", format!("sh -c '{editor}'")).await.with_code(1);
@@ -301,6 +301,24 @@ async fn a_mark_in_the_prompt_counts_as_read_and_the_first_message_names_its_par
         let mark = "[written after reading web:evil.example]";
         assert_eq!(user, format!("# About the person\n- Likes tea. {mark}\n"));
     }
+}
+
+#[tokio::test]
+async fn an_entry_that_no_prompt_has_room_for_is_said_wherever_the_memory_is_read() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/memory")).unwrap();
+    let text = format!("- {}\n- Written in Rust.\n", "x".repeat(7_000));
+    fs::write(lab.path("home/memory/work.md"), text).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    let ended = lab.run(&server, &["Go"]).end().await.with_code(0);
+    let fault = "work.md: prompts have no room for 1 of its entries: 6000 bytes are the most";
+    assert!(ended.err.contains(fault), "{}", ended.err);
+    let requests = server.requests();
+    let first = ChatRequest::of(&requests[0]);
+    let kept = "# About the work\n- Written in Rust.\n\n[1 more entry is left out here]";
+    assert!(first.system().contains(kept), "{}", first.system());
+    let doctor = deputize(&lab, &["doctor", "-m", "offline"]).await.with_code(0);
+    assert_eq!(doctor.out.matches(fault).count(), 1, "{}", doctor.out);
 }
 
 #[tokio::test]

@@ -324,4 +324,12 @@ async fn the_settings_of_the_page_are_right_and_mistakes_in_them_are_found() {
             + &String::from_utf8_lossy(&checked.stdout);
         assert!(!checked.status.success() && said.contains(fault), "{said}");
     }
+    for (more, warned) in [("", true), (", base_url: ''", true), (", base_url: 'http://a'", false)]
+    {
+        let text = format!("search: {{backend: searxng{more}}}");
+        fs::write(lab.path("home/config.yaml"), text).unwrap();
+        let checked = lab.deputize(&["config", "check"]).output().await.unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert_eq!(said.contains("`search.backend`: set `search.base_url`"), warned, "{said}");
+    }
 }

@@ -169,7 +169,8 @@ fn tools(composition: Result<AssembledProgram, CliError>, reported: &[String]) -
         }
     }
     checks.insert(0, Check::new("tools", Ok(format!("{usable} usable"))));
-    let is_new = |text: &String| !reported.iter().any(|reported| text.starts_with(reported));
+    let is_same = |text: &str, told: &str| text.starts_with(told) || told.starts_with(text);
+    let is_new = |text: &String| !reported.iter().any(|told| is_same(text, told));
     let warnings = composition.warnings.into_iter().filter(is_new);
     checks.extend(warnings.map(|text| Check::less("project", text)));
     checks

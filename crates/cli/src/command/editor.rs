@@ -5,9 +5,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use deputize_documents::read_exact_text;
+
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::stdio::tell;
+
+/// Bytes of an edited text at most.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 enum EditError {
@@ -40,7 +45,8 @@ pub(super) fn edit_text<T>(
             let editor = editor(env).unwrap_or_default().to_owned();
             return Err(CliError::failed(EditError::NoFile(editor)));
         }
-        let edited = fs::read_to_string(&file).map_err(failed)?;
+        // The error names the first line that is no text.
+        let edited = read_exact_text(&file, MOST_BYTES).map_err(failed)?.unwrap_or_default();
         if edited == text {
             tell("nothing changed");
             return Ok(None);

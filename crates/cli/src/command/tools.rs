@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::args::{Settings, Tools, Toolsets};
 use crate::command::print_list;
 use crate::compose::{
-    AssembledProgram, AssemblyInput, LinkedTools, load_config, turned_off, why_off,
+    AssembledProgram, AssemblyInput, LinkedTools, load_config, missing_feature, turned_off, why_off,
 };
-use crate::config::nearest;
+use crate::config::{OPTIONAL_TOOLSETS, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -35,6 +35,7 @@ pub(crate) fn tools(
     match command {
         Tools::List { view } => {
             let program = ListedProgram::new(links, compose(links, env, &view.settings)?);
+            note_of_missing();
             if view.json {
                 let tools: Vec<Value> =
                     program.tools().into_iter().map(|entry| program.row_json(entry)).collect();
@@ -67,6 +68,7 @@ pub(crate) fn toolsets(
         }
     };
     let composition = compose(links, env, &view.settings)?;
+    note_of_missing();
     let catalog = &composition.assembly.tools.catalog;
     let mut names = catalog.toolsets();
     names.extend(catalog.composites().cloned());
@@ -116,6 +118,21 @@ fn compose(
         AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, env, &sources))?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     Ok(composition)
+}
+
+/// Names the toolsets that this program was built without.
+fn note_of_missing() {
+    let missing = OPTIONAL_TOOLSETS.into_iter().filter_map(missing_feature);
+    missing.for_each(|lack| tell(&format!("note: {lack}")));
+}
+
+/// Returns that this program was built without the toolset of a tool, whose name begins with that of
+/// the toolset.
+fn missing_toolset(tool: &str) -> Option<String> {
+    let is_of = |set: &&str| {
+        tool.strip_prefix(*set).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
+    OPTIONAL_TOOLSETS.into_iter().find(is_of).and_then(missing_feature)
 }
 
 /// Returns the first sentence of a description, on one line.
@@ -237,6 +254,9 @@ impl ListedProgram {
         let known = tools.iter().find(|entry| entry.name().as_str() == name);
         known.copied().ok_or_else(|| {
             let error = CliError::usage(NoTool { name: name.to_owned() });
+            if let Some(lack) = missing_toolset(name) {
+                return error.hint(lack);
+            }
             match nearest(name, tools.iter().map(|entry| entry.name().as_str())) {
                 Some(near) => error.hint(format!("the nearest name is `{near}`")),
                 None => error.hint(format!("`{}` lists them", format_command("tools list"))),

@@ -117,7 +117,7 @@ fn ran(record: &CommandRecord) -> ScreenLine {
     match record.exit {
         CommandExit::Code(0) => line,
         CommandExit::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
-        CommandExit::Signal => line.with(Style::Bad, "  (ended by a signal)"),
+        CommandExit::Signal => line.with(Style::Bad, "  (ended by a signal or its time limit)"),
         CommandExit::Killed => line.with(Style::Dim, "  (killed by its agent)"),
         CommandExit::AgentEnded => line.with(Style::Dim, "  (still ran, was killed)"),
         CommandExit::LeftRunning(pid) => {
@@ -195,7 +195,7 @@ mod tests {
           new src/a.rs +3 -2
         6 commands run, 2 failed, 1 unknown:
           false  (exit code 1)
-          sleep 9  (ended by a signal)
+          sleep 9  (ended by a signal or its time limit)
           make  (outcome unknown)
           cargo test ⏎ --all
           sleep 77  (still ran, was killed)

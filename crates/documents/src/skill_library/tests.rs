@@ -99,7 +99,7 @@ fn what_is_broken_is_named_and_the_rest_is_there() {
     user/a--b/SKILL.md: `a--b` is not the name of a skill: it has 1 to 64 lower-case letters, digits and single hyphens inside
     user/bare/SKILL.md: it does not begin with front matter: `---`, fields, `---`
     user/colon/SKILL.md: line 3: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes
-    user/empty/SKILL.md: the folder has no such file
+    user/empty/SKILL.md: the folder has no `SKILL.md`
     user/large/SKILL.md: it has 70056 bytes, more than 65536
     user/long/SKILL.md: its `description` has 1030 characters, and 1024 is the most
     user/other/SKILL.md: its `name` is `another` and its folder is `other`: they must be the same
@@ -118,7 +118,7 @@ fn a_faulty_skill_gives_way_to_no_other() {
         .put("project/.agents/skills/release/SKILL.md", &skill("release"))
         .put("project/sub/.agents/skills/near/SKILL.md", "");
     insta::assert_snapshot!(places.shown(), @"
-    user/release/SKILL.md: the folder has no such file
+    user/release/SKILL.md: the folder has no `SKILL.md`
     user/split/SKILL.md: it does not begin with front matter: `---`, fields, `---`
     project/sub/.agents/skills/near/SKILL.md: it does not begin with front matter: `---`, fields, `---`
     project/.agents/skills/near/SKILL.md: `project/sub/.agents/skills/near/SKILL.md` is the skill `near` and is faulty: correct it, or rename one of them
@@ -132,7 +132,7 @@ fn a_faulty_skill_gives_way_to_no_other() {
     };
     insta::assert_snapshot!(["split", "release", "near"].map(find).join("\n"), @"
     user: the skill `split` cannot be used: user/split/SKILL.md: it does not begin with front matter: `---`, fields, `---`
-    user: the skill `release` cannot be used: user/release/SKILL.md: the folder has no such file
+    user: the skill `release` cannot be used: user/release/SKILL.md: the folder has no `SKILL.md`
     project: the skill `near` cannot be used: project/sub/.agents/skills/near/SKILL.md: it does not begin with front matter: `---`, fields, `---`
     ");
 }

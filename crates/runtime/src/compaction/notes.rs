@@ -166,7 +166,7 @@ impl WorkRecord {
                 Some(code) => format!("exit code {code}"),
                 None if self.receipts.unknown.contains(&at) => "outcome unknown".to_owned(),
                 None if self.receipts.left_running.contains(&at) => "still runs".to_owned(),
-                None => "ended by a signal".to_owned(),
+                None => "killed".to_owned(),
             };
             format!("{}: {end}", line(command))
         };

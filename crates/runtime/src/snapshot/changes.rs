@@ -84,7 +84,7 @@ pub struct CommandRecord {
 pub enum CommandExit {
     /// With this exit code.
     Code(i32),
-    /// By a signal.
+    /// By a signal, or at its time limit.
     Signal,
     /// Its agent killed it.
     Killed,

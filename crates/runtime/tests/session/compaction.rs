@@ -9,6 +9,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec};
 use deputize_core::authority::Grant;
 use deputize_core::budget::Budget;
 use deputize_core::compaction::Compaction;
+use deputize_core::event::LogLevel;
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice, Usage};
 use deputize_core::outcome::ExitReason;
 use deputize_core::{
@@ -362,6 +363,11 @@ async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
         assert_eq!(compaction.request.model, expected.0);
         assert!(compaction.text.contains(expected.1));
         assert_eq!(test.seen.summaries.lock().is_empty(), works);
+        let warning = "t/cheap wrote no summary of the conversation: no key; \
+                       the agent's own model writes it";
+        let records = test.world.records.lock();
+        let is_warning = |event: &Event| matches!(event, Event::Log { level: LogLevel::Warn, message, .. } if message == warning);
+        assert_eq!(records.iter().any(|record| is_warning(&record.event)), !works);
     }
 }
 

@@ -18,6 +18,19 @@ pub(super) struct Hunk {
     pub(super) anchor: Option<String>,
 }
 
+impl Hunk {
+    /// Returns how many lines of the old and of the new text it has.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        counts(&self.signs)
+    }
+}
+
+/// Returns how many lines of the old and of the new text there are.
+fn counts(signs: &[LineSign]) -> (usize, usize) {
+    let without = |sign| signs.iter().filter(|it| **it != sign).count();
+    (without(LineSign::Add), without(LineSign::Remove))
+}
+
 /// What a hunk does with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineSign {
@@ -76,8 +89,7 @@ pub(super) struct HunkBody<'p> {
 
 impl<'p> HunkBody<'p> {
     pub(super) fn counts(&self) -> (usize, usize) {
-        let removed = self.signs.iter().filter(|sign| **sign == LineSign::Remove).count();
-        (self.old.len(), self.signs.len() - removed)
+        counts(&self.signs)
     }
 
     /// Adds a line. Returns whether it is one of a hunk.

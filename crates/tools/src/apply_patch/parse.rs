@@ -67,13 +67,15 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
     let begin = head.position(|line| line.trim_end() == "*** Begin Patch");
     let mut reader = PatchReader { at: begin.map_or(0, |at| at + 1), lines };
     let files = if begin.is_some() { reader.envelope()? } else { reader.parse_unified()? };
-    match files.is_empty() {
-        false => Ok(files),
-        true => Err(reader.error(
+    if files.is_empty() {
+        let problem =
             "no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with \
-             `*** Update File: PATH` after `*** Begin Patch`",
-        )),
+                       `*** Update File: PATH` after `*** Begin Patch`; then `@@`, and lines that \
+                       begin with a space, `-` or `+`"
+                .to_owned();
+        return Err(PatchSyntaxError { line: begin.unwrap_or(0) + 1, problem });
     }
+    Ok(files)
 }
 
 struct PatchReader<'p> {
@@ -295,7 +297,7 @@ impl<'p> PatchReader<'p> {
         while let Some(line) = self.peek() {
             let line = line.trim_end();
             if line == "*** End Patch" {
-                break;
+                return Ok(files);
             }
             let named = |what: &str| line.strip_prefix(what).map(|path| path.trim().to_owned());
             let file = if let Some(path) = named("*** Add File:") {
@@ -318,7 +320,7 @@ impl<'p> PatchReader<'p> {
             };
             files.push(file);
         }
-        Ok(files)
+        Err(self.error("the patch is cut off: there is no `*** End Patch`; give all of it"))
     }
 
     /// The lines of a new file.

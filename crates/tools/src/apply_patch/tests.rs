@@ -107,7 +107,7 @@ async fn files_are_changed_only_as_the_agent_knows_them() {
 async fn no_patch_leaves_the_workspace_or_writes_where_file_tools_do_not() {
     let bench = ToolFixture::new();
     bench.put(".git/config", "x\n").put("a.txt", "a\n").link("../outside", "out");
-    bench.put("image", b"\x89PNG\r\n\x1a\n\0");
+    bench.put("sub/f", "x").put("image", b"\x89PNG\r\n\x1a\n\0");
     bench.call(ReadFile, json!({"path": ".git/config"})).await;
     bench.call(ReadFile, json!({"path": "a.txt"})).await;
     let mut seen = String::new();
@@ -121,6 +121,7 @@ async fn no_patch_leaves_the_workspace_or_writes_where_file_tools_do_not() {
         "*** Begin Patch\n*** Add File: b\n+x\n*** Add File: ./b\n+y\n*** End Patch",
         "*** Begin Patch\n*** Delete File: a.txt\n*** Add File: a.txt\n+y\n*** End Patch",
         "*** Begin Patch\n*** Add File: n/a\n+x\n*** Add File: n.old\n+x\n*** Add File: n\n+y\n*** End Patch",
+        "*** Begin Patch\n*** Add File: sub\n+x\n*** End Patch",
         "*** Begin Patch\n*** Delete File: image\n*** End Patch",
         "*** Begin Patch\n*** Update File: image\n*** Move to: b\n*** End Patch",
     ] {
@@ -137,10 +138,24 @@ async fn no_patch_leaves_the_workspace_or_writes_where_file_tools_do_not() {
     refused: the patch names ./b twice: put all its hunks under one header, in the order of the file
     refused: the patch removes and creates a.txt: update it instead
     refused: the patch names the file n, and n/a as if it were a directory: use another path, or two patches
+    refused: sub is a directory: name a file in it, or another path
     refused: image: binary file (PNG image): change, rename or remove it with a command
     refused: image: binary file (PNG image): change, rename or remove it with a command
     ");
     assert_eq!((text(&bench, "a.txt"), text(&bench, ".git/config")), ("a\n".into(), "x\n".into()));
+}
+
+#[tokio::test]
+async fn a_hunk_that_fits_several_times_fits_once_with_the_line_that_the_error_shows() {
+    let bench = reader(&[("a.txt", "a\nx\nb\n\nx\nb\n")]).await;
+    let hunk = |head: &str| format!("--- a/a.txt\n+++ b/a.txt\n{head}\n-x\n+y\n+z\n b\n");
+    let answer = patch_in(&bench, &hunk("@@")).await;
+    assert!(answer.contains("at lines 2, 5: give the line number as in"), "{answer}");
+    let example = answer.split('`').nth(1).unwrap();
+    assert_eq!(example, "@@ -2,2 +2,3 @@");
+    let answer = patch_in(&bench, &hunk(&example.replace('2', "5").replace(",5", ",2"))).await;
+    assert!(answer.starts_with("changed a.txt"), "{answer}");
+    assert_eq!(text(&bench, "a.txt"), "a\nx\nb\n\ny\nz\nb\n");
 }
 
 #[tokio::test]

@@ -17,8 +17,8 @@ use crate::CodeLimits;
 use crate::shown::shown;
 
 /// The tools that a script may call.
-const TOOLS: [&str; 7] =
-    ["edit_file", "read_file", "search_files", "terminal", "web_fetch", "web_search", "write_file"];
+pub(super) const TOOLS: [&str; 7] =
+    ["read_file", "write_file", "edit_file", "search_files", "terminal", "web_fetch", "web_search"];
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
 /// Bytes of replies that may wait for a script to read them. Nothing is read from it meanwhile.

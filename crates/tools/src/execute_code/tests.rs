@@ -306,7 +306,7 @@ async fn what_is_no_call_ends_the_calls_and_not_the_script() {
     let other = "raw.sendall(b'{\"id\": 9, \"tool\": \"clarify\", \"arguments\": {}}\\n')\n\
                  print(agent_tools._connection._reader.readline().decode())\n";
     let shown = run(&bench, &format!("{raw}{other}{after}")).await;
-    assert!(shown.contains("a script cannot call clarify, only edit_file, read_file"), "{shown}");
+    assert!(shown.contains("a script cannot call clarify, only read_file, write_file"), "{shown}");
     assert!(shown.ends_with("text\n\n"), "{shown}");
     let large = "try:\n    write_file('big', 'x' * 10_000_000)\nexcept ToolError as error:\n    \
                  print(error)\nprint(read_file('f').strip(), len('y' * 10_000_000))\n";

@@ -69,14 +69,16 @@ pub(super) fn parse(topic: MemoryTopic, text: &str) -> Vec<TextEntry> {
     entries
 }
 
-/// Returns how many of the entries, from the first, fit into what agents read of a file.
-pub(super) fn fitting(topic: MemoryTopic, entries: &[String]) -> usize {
+/// Keeps of the entries what fits into what agents read of a file: from the first on each one for
+/// which there is room.
+pub(super) fn keep_fitting(topic: MemoryTopic, entries: &mut Vec<String>) {
     let mut bytes = topic.title().len() + 1;
-    let fits = |entry: &&String| {
-        bytes += BULLET.len() + entry.len() + 1;
-        bytes <= MEMORY_BYTES
-    };
-    entries.iter().take_while(fits).count()
+    entries.retain(|entry| {
+        let more = BULLET.len() + entry.len() + 1;
+        let fits = bytes + more <= MEMORY_BYTES;
+        bytes += if fits { more } else { 0 };
+        fits
+    });
 }
 
 pub(super) fn text_of(topic: MemoryTopic, entries: &[String]) -> String {

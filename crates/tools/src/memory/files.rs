@@ -15,7 +15,9 @@ use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
 
-use super::entry::{BULLET, TextEntry, fitting, mark_sources, marked, parse, text_of, unmarked};
+use super::entry::{
+    BULLET, TextEntry, keep_fitting, mark_sources, marked, parse, text_of, unmarked,
+};
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 use crate::secret_text::secret_in;
 
@@ -55,7 +57,7 @@ pub struct MemoryPrompt {
     pub text: Option<String>,
     /// Their topics, and the sources that their marks name.
     pub sources: SourceSet,
-    /// Files that are there and cannot be read.
+    /// Files that are there and cannot be read, or are too long for a prompt.
     pub faults: Vec<MemoryFileError>,
 }
 
@@ -102,8 +104,8 @@ impl MemoryFiles {
         Ok(text_of(topic, &self.entries(topic)?))
     }
 
-    /// Returns the text of both files for a prompt. Of a file that is too long the first entries are
-    /// shown, and the rest is counted. One that cannot be read hides nothing of the other.
+    /// Returns the text of both files for a prompt. Of a file that is too long the entries are
+    /// shown for which there is room, and the rest is counted. One that cannot be read hides nothing of the other.
     #[must_use]
     pub fn prompt_text(&self) -> MemoryPrompt {
         let mut texts = Vec::new();
@@ -118,7 +120,7 @@ impl MemoryFiles {
                 }
             };
             let all = entries.len();
-            entries.truncate(fitting(topic, &entries));
+            keep_fitting(topic, &mut entries);
             let more = all - entries.len();
             if all > 0 {
                 sources.insert(Source::memory(topic.as_str()));
@@ -128,6 +130,12 @@ impl MemoryFiles {
             if more > 0 {
                 let are = if more == 1 { "entry is" } else { "entries are" };
                 texts.push(format!("[{more} more {are} left out here]\n"));
+                let path = self.path(topic);
+                faults.push(MemoryFileError::Omitted {
+                    topic: topic.as_str(),
+                    path,
+                    entries: more,
+                });
             }
         }
         MemoryPrompt { text: (!texts.is_empty()).then(|| texts.join("\n")), sources, faults }
@@ -284,7 +292,7 @@ impl Memory for MemoryFiles {
     fn snapshot(&self) -> Option<MemorySnapshot> {
         let MemoryPrompt { text, sources, faults } = self.prompt_text();
         for fault in faults {
-            tracing::warn!(error = %describe_error(&fault), "a memory file is left out");
+            tracing::warn!(error = %describe_error(&fault), "of a memory file something is left out");
         }
         Some(MemorySnapshot { text: text?, sources })
     }

@@ -81,6 +81,19 @@ pub enum MemoryFileError {
         /// Its bytes with the entry.
         bytes: usize,
     },
+    /// Prompts do not have all of a file, because it is too long.
+    #[error(
+        "{}: prompts have no room for {entries} of its entries: {MEMORY_BYTES} bytes are the most",
+        path.display()
+    )]
+    Omitted {
+        /// Topic whose file it is.
+        topic: &'static str,
+        /// Path of the file.
+        path: PathBuf,
+        /// How many of its entries are left out.
+        entries: usize,
+    },
     /// No entry has the text.
     #[error("no entry of `{topic}` has `{text}` in it: give a part of an entry that is there")]
     NoMatch {

@@ -121,7 +121,7 @@ async fn a_faulty_skill_is_named_with_what_is_wrong() {
     }
     insta::assert_snapshot!(seen, @r"
     refused: the skill `release` cannot be used: ROOT/user/release/SKILL.md: its `name` is `other` and its folder is `release`: they must be the same
-    refused: the skill `empty` cannot be used: ROOT/user/empty/SKILL.md: the folder has no such file
+    refused: the skill `empty` cannot be used: ROOT/user/empty/SKILL.md: the folder has no `SKILL.md`
     refused: the skill `check` of the project cannot be used: something is wrong with its file, ROOT/.claude/skills/check/SKILL.md
     ");
     let edit = json!({"action": "edit", "name": "release", "content": text("release", "How.")});

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use deputize_core::sanitize::Secrets;
-use deputize_tools::{MEMORY_BYTES, MemoryTopic};
+use deputize_tools::MemoryFileError;
 
 use super::Check;
 use crate::compose::memory_files;
@@ -49,20 +49,14 @@ pub(super) fn check(env: &ProcessEnv) -> Check {
 pub(super) fn memory(env: &ProcessEnv) -> Vec<Check> {
     let mut checks = Vec::new();
     let Some(files) = memory_files(env, Secrets::default()) else { return checks };
-    for topic in MemoryTopic::ALL {
-        let found = match files.text(topic) {
-            Ok(text) if text.len() <= MEMORY_BYTES => continue,
-            Ok(text) => format!(
-                "{} has {} bytes of entries, and prompts have the first {MEMORY_BYTES}: shorten it \
-                 with `{} {}`",
-                files.path(topic).display(),
-                text.len(),
-                format_command("memory edit"),
-                topic.as_str()
-            ),
-            Err(error) => CliError::failed(error).chain(),
+    for fault in files.prompt_text().faults {
+        let shorten = match &fault {
+            MemoryFileError::Omitted { topic, .. } => {
+                format!("; shorten it with `{} {topic}`", format_command("memory edit"))
+            }
+            _ => String::new(),
         };
-        checks.push(Check::less(MEMORY, found));
+        checks.push(Check::less(MEMORY, CliError::failed(fault).chain() + &shorten));
     }
     checks
 }

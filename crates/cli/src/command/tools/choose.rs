@@ -21,13 +21,6 @@ use crate::stdio::tell;
 /// The key that names the toolsets of agents; an empty list is all of them.
 const KEY: &str = "toolsets";
 
-/// Why an optional toolset is disabled already.
-const OFF: &str = if cfg!(feature = "browser") {
-    "it is off until `browser.enabled` is set"
-} else {
-    "this program was built without it, the feature `browser`"
-};
-
 #[derive(Debug, thiserror::Error)]
 enum ChoiceError {
     #[error("there is no toolset `{}`", for_question(.0))]
@@ -82,7 +75,9 @@ fn choose(
     let there = there(&composition);
     let listed = &own.config.toolsets;
     if !is_known(name, enable, &composition, &own.config)? {
-        tell(&format!("disabled already: {name}: {OFF}"));
+        let off = || "it is off until `browser.enabled` is set".to_owned();
+        let why = missing_feature(name).unwrap_or_else(off);
+        tell(&format!("disabled already: {name}: {why}"));
         return Ok(());
     }
     let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };

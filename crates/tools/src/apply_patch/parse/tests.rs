@@ -128,10 +128,12 @@ fn what_is_no_patch_is_refused_with_its_line() {
         "*** Begin Patch\n*** Add File: f\nx\n*** End Patch",
         "*** Begin Patch\n*** Update File: f\n*** End Patch",
         "*** Begin Patch\n--- a/f\n*** End Patch",
+        "*** Begin Patch\n*** Update File: f\n-a\n+b",
+        "*** Begin Patch\n*** End Patch",
     ];
     let shown: String = rows.map(|row| show(row) + "\n").concat();
     insta::assert_snapshot!(shown, @r"
-    line 2 of the patch: no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with `*** Update File: PATH` after `*** Begin Patch`
+    line 1 of the patch: no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with `*** Update File: PATH` after `*** Begin Patch`; then `@@`, and lines that begin with a space, `-` or `+`
     line 1 of the patch: a hunk without a file: put `--- a/PATH` and `+++ b/PATH` before it
     line 3 of the patch: no hunk for f: begin each with `@@`
     line 5 of the patch: a line of a hunk begins with a space, `+` or `-`, and this one does not
@@ -146,6 +148,8 @@ fn what_is_no_patch_is_refused_with_its_line() {
     line 3 of the patch: each line of a new file begins with `+`
     line 3 of the patch: no hunk for f: begin each with `@@`
     line 2 of the patch: expected `*** Add File: PATH`, `*** Update File: PATH`, `*** Delete File: PATH` or `*** End Patch`
+    line 5 of the patch: the patch is cut off: there is no `*** End Patch`; give all of it
+    line 1 of the patch: no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with `*** Update File: PATH` after `*** Begin Patch`; then `@@`, and lines that begin with a space, `-` or `+`
     ");
 }
 

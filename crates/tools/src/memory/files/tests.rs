@@ -162,6 +162,17 @@ fn a_prompt_has_no_more_than_its_limit() {
     fs::write(&path, format!("- {}\n", "x".repeat(990)).repeat(7)).unwrap();
     let text = memory.prompt_text().text.unwrap();
     assert!(text.ends_with("[1 more entry is left out here]\n"), "{text}");
+    // One that is too long alone leaves room for those after it.
+    fs::write(&path, format!("- {}\n- a\n", "x".repeat(7_000))).unwrap();
+    let prompt = memory.prompt_text();
+    let text = prompt.text.unwrap();
+    assert_eq!(text, "# About the person\n- a\n\n[1 more entry is left out here]\n");
+    let fault = prompt.faults[0].to_string();
+    assert!(
+        fault.ends_with(
+            "user.md: prompts have no room for 1 of its entries: 6000 bytes are the most"
+        )
+    );
     // Adding the text up anew for each entry that is left out would never end.
     fs::write(&path, "- a\n".repeat(250_000)).unwrap();
     let text = memory.prompt_text().text.unwrap();
