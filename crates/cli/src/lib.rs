@@ -17,7 +17,7 @@
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
 //! | `browser` | no | a browser for agents, which is a Chromium of the machine |
-//! | `offline-c-java` | no | C and Java by their syntax for the model `offline`: 1 MB of grammars |
+//! | `offline-grammars` | no | C, Java and the types of TypeScript by their syntax for the model `offline`: 2 MB of grammars |
 //! | `session-search` | no | search over past sessions, with SQLite |
 //! | `tokenizer` | no | counts tokens with the tokenizers that are published: 6 MB of vocabularies |
 //!

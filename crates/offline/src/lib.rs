@@ -39,6 +39,7 @@
 //! | --- | --- | --- |
 //! | `c` | yes | reads C by its syntax; without it, such files count by line |
 //! | `java` | yes | the same for Java |
+//! | `typescript` | yes | reads the types of TypeScript too; without it the grammar of JavaScript reads such files as far as it goes |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
