@@ -11,6 +11,7 @@ mod mcp;
 mod memory;
 mod new;
 mod plugin;
+mod policy;
 mod profiles;
 mod prompt;
 mod serve;
@@ -23,6 +24,7 @@ pub(crate) use mcp::{AddServer, LoginArgs, Mcp, McpServe};
 pub(crate) use memory::MemoryCommand;
 pub(crate) use new::{NewCommand, Project};
 pub(crate) use plugin::Plugin;
+pub(crate) use policy::{ExplainArgs, FileAccess, PolicyCommand};
 pub(crate) use profiles::Profiles;
 pub(crate) use prompt::{ChildPrompt, Prompt};
 pub(crate) use skills::Skills;
@@ -108,6 +110,9 @@ pub(crate) enum Command {
     /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Explain what the rules say of a command, a path or an address
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Create a project that extends this program
     #[command(subcommand)]
     New(NewCommand),
