@@ -1,6 +1,6 @@
 //! Braces: `{a,b}` and `{1..3}`, before any other expansion.
 
-use crate::limits::BRACE_WORDS_MAX;
+use crate::limits::{BRACE_CHARS_MAX, BRACE_WORDS_MAX};
 
 /// One part of a word: a character that is not quoted, or anything else by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,9 @@ pub(crate) enum Atom {
 pub(crate) fn expand_braces(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
     let mut done = Vec::new();
     let mut waiting = vec![(word.to_vec(), 0)];
+    let mut copied = 0;
     while let Some((word, from)) = waiting.pop() {
+        copied += word.len();
         match alternatives(&word, from) {
             Alternatives::None => done.push(word),
             Alternatives::SkipTo(from) => waiting.push((word, from)),
@@ -21,7 +23,7 @@ pub(crate) fn expand_braces(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
                 waiting.extend(words.into_iter().rev().map(|it| (it, from)))
             }
         }
-        if done.len() + waiting.len() > BRACE_WORDS_MAX {
+        if done.len() + waiting.len() > BRACE_WORDS_MAX || copied > BRACE_CHARS_MAX {
             return None;
         }
     }

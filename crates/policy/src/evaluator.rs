@@ -1,9 +1,12 @@
 //! Follows the commands of a text as a shell would, without running anything.
 
 mod builtins;
+mod calls;
+mod files;
 mod loops;
 mod printed;
 mod shells;
+mod unknown;
 mod wrappers;
 
 use std::collections::BTreeMap;
@@ -12,25 +15,20 @@ use std::rc::Rc;
 use crate::command_class::{CommandClass, CommandContext, CommandVerdict};
 use crate::field::{HOLE, STREAM, base_name, has_glob, is_known};
 use crate::findings::{Findings, NestedCommand};
-use crate::glob;
 use crate::invocation::{Input, Invocation};
 use crate::limits::{
     COMMANDS_MAX, DEPTH_MAX, EXPANDED_BYTES_MAX, PARSED_BYTES_MAX, TEXT_BYTES_MAX,
 };
 use crate::parse::{self, ParseFailure, parse};
 use crate::paths::Place;
-use crate::rule::{FORK_BOMB, TOO_LONG, UNKNOWN_COMMAND, UNREADABLE};
+use crate::rule::{TOO_LONG, UNREADABLE};
 use crate::rules;
 use crate::shell_state::ShellState;
 use crate::syntax::{AssignedValue, Assignment, Command, Piece, Redirect, SimpleCommand, Word};
 use crate::word_expansion::{ExpansionHost, expand_text, expand_words};
 
 /// What a command prints, if that is known.
-type Printed = Option<String>;
-
-/// Programs that a pattern in the place of a program is tried with.
-const PATTERN_PROGRAMS: [&str; 8] =
-    ["rm", "dd", "mkfs", "shutdown", "reboot", "poweroff", "halt", "shred"];
+type KnownOutput = Option<String>;
 
 /// Judges a text.
 pub(crate) fn judge(text: &str, context: &CommandContext) -> CommandVerdict {
@@ -40,17 +38,8 @@ pub(crate) fn judge(text: &str, context: &CommandContext) -> CommandVerdict {
         return evaluator.findings.into_verdict();
     }
     evaluator.run_text(text, &Input::Nothing);
-    evaluator.judge_uncalled();
+    calls::judge_uncalled(&mut evaluator);
     evaluator.findings.into_verdict()
-}
-
-/// A function that runs.
-#[derive(Debug)]
-struct ActiveCall {
-    body: Rc<Command>,
-    parallel: usize,
-    conditional: usize,
-    self_calls: usize,
 }
 
 pub(super) struct Evaluator {
@@ -63,9 +52,13 @@ pub(super) struct Evaluator {
     /// How many pipelines and background commands are open, and how many branches.
     parallel: usize,
     conditional: usize,
-    calls: Vec<ActiveCall>,
+    calls: Vec<calls::ActiveCall>,
     uncalled: BTreeMap<String, Rc<Command>>,
-    streams: Vec<Printed>,
+    streams: Vec<KnownOutput>,
+    /// Files that the text wrote, and what is in them; `None` for what was fetched.
+    files: BTreeMap<String, KnownOutput>,
+    /// The files that the present command writes to.
+    written: Vec<String>,
     active_aliases: Vec<String>,
     is_over: bool,
 }
@@ -84,6 +77,8 @@ impl Evaluator {
             calls: Vec::new(),
             uncalled: BTreeMap::new(),
             streams: Vec::new(),
+            files: BTreeMap::new(),
+            written: Vec::new(),
             active_aliases: Vec::new(),
             is_over: false,
         }
@@ -95,7 +90,7 @@ impl Evaluator {
     }
 
     /// Runs something one level deeper.
-    fn deeper(&mut self, run: impl FnOnce(&mut Self) -> Printed) -> Printed {
+    fn deeper(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
         if self.is_over || self.depth >= DEPTH_MAX {
             self.stop();
             return None;
@@ -107,7 +102,7 @@ impl Evaluator {
     }
 
     /// Runs something in a shell of its own, whose changes are lost.
-    fn in_subshell(&mut self, run: impl FnOnce(&mut Self) -> Printed) -> Printed {
+    fn in_subshell(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
         self.spend(16 * self.state.size());
         let before = self.state.clone();
         let printed = run(self);
@@ -116,14 +111,14 @@ impl Evaluator {
     }
 
     /// Runs something that may not run at all.
-    fn if_at_all(&mut self, run: impl FnOnce(&mut Self) -> Printed) -> Printed {
+    fn if_at_all(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
         self.conditional += 1;
         let printed = run(self);
         self.conditional -= 1;
         printed
     }
 
-    fn run_text(&mut self, text: &str, input: &Input) -> Printed {
+    fn run_text(&mut self, text: &str, input: &Input) -> KnownOutput {
         self.parsed += text.len();
         if self.parsed > PARSED_BYTES_MAX || self.is_over {
             self.stop();
@@ -158,7 +153,7 @@ impl Evaluator {
         }
     }
 
-    fn run_all(&mut self, commands: &[Command], input: &Input) -> Printed {
+    fn run_all(&mut self, commands: &[Command], input: &Input) -> KnownOutput {
         let mut printed = Some(String::new());
         for command in commands {
             let more = self.run(command, input);
@@ -171,7 +166,7 @@ impl Evaluator {
         printed
     }
 
-    fn run(&mut self, command: &Command, input: &Input) -> Printed {
+    fn run(&mut self, command: &Command, input: &Input) -> KnownOutput {
         self.deeper(|it| match command {
             Command::Simple(simple) => it.run_simple(simple, input),
             Command::Sequence(all) => it.run_all(all, input),
@@ -216,7 +211,7 @@ impl Evaluator {
         })
     }
 
-    fn run_pipeline(&mut self, stages: &[Command], input: &Input) -> Printed {
+    fn run_pipeline(&mut self, stages: &[Command], input: &Input) -> KnownOutput {
         self.parallel += 1;
         let mut input = input.clone();
         let mut printed = None;
@@ -231,7 +226,7 @@ impl Evaluator {
         printed
     }
 
-    fn run_simple(&mut self, simple: &SimpleCommand, input: &Input) -> Printed {
+    fn run_simple(&mut self, simple: &SimpleCommand, input: &Input) -> KnownOutput {
         self.commands += 1;
         if self.commands > COMMANDS_MAX {
             self.stop();
@@ -240,27 +235,35 @@ impl Evaluator {
         let fields = expand_words(self, &simple.words);
         let redirected = self.redirect(&simple.redirects);
         let input = redirected.as_ref().unwrap_or(input);
-        let before = self.state.clone();
+        let before = self.values_before(if fields.is_empty() { &[] } else { &simple.assignments });
         for assignment in &simple.assignments {
             self.assign(assignment);
         }
         let writes = |it: &Redirect| matches!(it, Redirect::Write(_));
         let is_silent = simple.redirects.iter().any(writes);
         if fields.is_empty() {
+            self.written.clear();
             return Some(String::new());
         }
+        let written = std::mem::take(&mut self.written);
         let printed = self.dispatch(&fields, input);
+        self.written = written;
+        files::write(self, &fields, &printed);
         self.feed_processes(&simple.redirects, &printed);
-        for assignment in &simple.assignments {
-            let values =
-                before.is_set(&assignment.name).then(|| before.values(&assignment.name, Some("@")));
-            self.state.assign(&assignment.name, values.unwrap_or_else(|| vec![HOLE.to_string()]));
+        for (name, values) in before {
+            self.state.assign(&name, values);
         }
         if is_silent && printed.is_some() { Some(String::new()) } else { printed }
     }
 
+    /// Returns the values that the assignments before a command hide while it runs.
+    fn values_before(&self, assignments: &[Assignment]) -> Vec<(String, Vec<String>)> {
+        let value = |it: &Assignment| (it.name.clone(), self.state.values(&it.name, Some("@")));
+        assignments.iter().map(value).collect()
+    }
+
     /// Runs the commands of `> >(…)` with what was printed.
-    fn feed_processes(&mut self, redirects: &[Redirect], printed: &Printed) {
+    fn feed_processes(&mut self, redirects: &[Redirect], printed: &KnownOutput) {
         for body in redirects.iter().filter_map(fed_process) {
             let input = printed.clone().map_or(Input::Unknown, Input::Text);
             self.in_subshell(|it| it.deeper(|it| it.run_all(body, &input)));
@@ -321,6 +324,7 @@ impl Evaluator {
         let path = expand_text(self, word);
         let place = self.state_place();
         rules::judge_write(&path, place.as_place(), &mut self.findings);
+        self.written.push(path);
     }
 
     /// Returns the text that a name of a process substitution stands for.
@@ -335,7 +339,7 @@ impl Evaluator {
     }
 
     /// Judges a command whose words are expanded.
-    fn dispatch(&mut self, fields: &[String], input: &Input) -> Printed {
+    fn dispatch(&mut self, fields: &[String], input: &Input) -> KnownOutput {
         self.deeper(|it| {
             let (first, arguments) = fields.split_first()?;
             if let Some(text) = it.alias_text(first, arguments) {
@@ -346,21 +350,26 @@ impl Evaluator {
             }
             let program = base_name(first);
             if first.contains(HOLE) && (program.is_empty() || !is_known(program)) {
-                return it.dispatch_unknown(first, arguments, input);
+                return unknown::dispatch_unknown(it, first, arguments, input);
             }
             // A pattern below the working directory finds files of the project.
             let is_pattern = first.starts_with('/') || !first.contains('/');
             if is_pattern && has_glob(program) && !matches!(program, "[" | "[[") {
-                return it.dispatch_pattern(first, arguments, input);
+                return unknown::dispatch_pattern(it, first, arguments, input);
             }
             if let Some(body) = it.state.function(first) {
-                return it.call(first, &body, arguments, input);
+                return calls::call(it, first, &body, arguments, input);
+            }
+            if first.contains('/')
+                && let Some(script) = files::content(it, first)
+            {
+                return shells::run_input(it, arguments, &script);
             }
             it.run_program(program, arguments, input)
         })
     }
 
-    fn run_program(&mut self, program: &str, arguments: &[String], input: &Input) -> Printed {
+    fn run_program(&mut self, program: &str, arguments: &[String], input: &Input) -> KnownOutput {
         if let Some(printed) = builtins::run(self, program, arguments, input) {
             return printed;
         }
@@ -374,39 +383,13 @@ impl Evaluator {
         let place = place.as_place();
         let invocation = Invocation { program, arguments, input, place };
         rules::judge_program(&invocation, &mut self.findings);
+        files::fetch(self, program, arguments);
         self.run_nested();
         printed::of(program, arguments, input, self.state.directory.as_deref())
     }
 
-    /// Judges a command whose program is unknown in part.
-    fn dispatch_unknown(&mut self, first: &str, arguments: &[String], input: &Input) -> Printed {
-        self.findings.dangerous(&UNKNOWN_COMMAND);
-        let bare = first.replace(HOLE, "");
-        if bare.is_empty() {
-            // An empty word is no word: `$SUDO rm`.
-            self.dispatch(arguments, input);
-        } else {
-            let fields = [&[bare], arguments].concat();
-            self.suspect(|it| it.dispatch(&fields, input));
-        }
-        None
-    }
-
-    /// Judges a command whose program is a pattern.
-    fn dispatch_pattern(&mut self, first: &str, arguments: &[String], input: &Input) -> Printed {
-        self.findings.dangerous(&UNKNOWN_COMMAND);
-        let program = base_name(first);
-        let is_absolute = first.starts_with('/');
-        let matches = |name: &&str| is_absolute && glob::matches(program, name);
-        for candidate in PATTERN_PROGRAMS.into_iter().filter(matches) {
-            let fields = [&[candidate.to_owned()], arguments].concat();
-            self.suspect(|it| it.dispatch(&fields, input));
-        }
-        None
-    }
-
     /// Runs something of which only what never runs counts.
-    fn suspect(&mut self, run: impl FnOnce(&mut Self) -> Printed) {
+    fn suspect(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) {
         let before = self.findings.take_gravest();
         self.in_subshell(run);
         if self.findings.class() != CommandClass::Hardline {
@@ -439,50 +422,6 @@ impl Evaluator {
         let quoted = arguments.iter().map(|it| format!(" '{}'", it.replace('\'', r"'\''")));
         Some(text.to_owned() + &quoted.collect::<String>())
     }
-
-    fn call(
-        &mut self,
-        name: &str,
-        body: &Rc<Command>,
-        arguments: &[String],
-        input: &Input,
-    ) -> Printed {
-        self.uncalled.remove(name);
-        let (parallel, conditional) = (self.parallel, self.conditional);
-        if let Some(active) = self.calls.iter_mut().rev().find(|it| Rc::ptr_eq(&it.body, body)) {
-            if parallel > active.parallel && conditional > active.conditional {
-                self.findings.dangerous(&FORK_BOMB);
-            } else if parallel > active.parallel {
-                active.self_calls += 1;
-                if active.self_calls > 1 {
-                    self.findings.hardline(&FORK_BOMB, "a fork bomb");
-                }
-            }
-            return None;
-        }
-        let active = ActiveCall { body: Rc::clone(body), parallel, conditional, self_calls: 0 };
-        self.calls.push(active);
-        let before = self.state.positional.replace(arguments.to_vec());
-        let printed = self.run(body, input);
-        self.state.positional = before;
-        self.calls.pop();
-        printed
-    }
-
-    /// Judges functions that nothing called: a later command may.
-    fn judge_uncalled(&mut self) {
-        while let Some((_, body)) = self.uncalled.pop_first() {
-            let parallel = self.parallel;
-            let active =
-                ActiveCall { body: Rc::clone(&body), parallel, conditional: 0, self_calls: 0 };
-            self.calls.push(active);
-            self.in_subshell(|it| {
-                it.state.positional = None;
-                it.run(&body, &Input::Unknown)
-            });
-            self.calls.pop();
-        }
-    }
 }
 
 impl ExpansionHost for Evaluator {
@@ -490,7 +429,7 @@ impl ExpansionHost for Evaluator {
         &mut self.state
     }
 
-    fn output(&mut self, body: &Rc<Vec<Command>>) -> Printed {
+    fn output(&mut self, body: &Rc<Vec<Command>>) -> KnownOutput {
         self.in_subshell(|it| it.deeper(|it| it.run_all(body, &Input::Nothing)))
     }
 

@@ -9,7 +9,7 @@ mod word;
 use tree_sitter::{Node, Parser};
 
 use crate::limits::{PARSE_STEPS_MAX, TREE_DEPTH_MAX};
-use crate::syntax::Command;
+use crate::syntax::{Command, Piece};
 
 /// A text as commands.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<ParsedText, ParseFailure> {
     let tree = tree.ok_or(ParseFailure::TooLong)?;
     let root = tree.root_node();
     let mut source = Source { text, depth: 0, is_too_deep: false, is_doubtful: false };
-    let commands = statement::block(&mut source, root);
+    let commands = block(&mut source, root);
     if source.is_too_deep {
         return Err(ParseFailure::TooLong);
     }
@@ -83,6 +83,16 @@ impl<'t> Source<'t> {
         self.depth -= 1;
         found
     }
+}
+
+/// Reads the commands that are children of a node. Words have commands in them, and commands words.
+fn block(source: &mut Source<'_>, node: Node<'_>) -> Vec<Command> {
+    statement::block(source, node)
+}
+
+/// Reads a parameter, whose default is a word again.
+fn parameter(source: &mut Source<'_>, node: Node<'_>, is_quoted: bool) -> Piece {
+    expansion::parameter(source, node, is_quoted)
 }
 
 /// The children of a node, each with the name of its field.

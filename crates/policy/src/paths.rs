@@ -49,9 +49,9 @@ const SYSTEM_INNER: [&str; 14] = [
     "etc/ssl",
 ];
 /// How names of disks and memory begin, below `/dev/`.
-const DEVICES: [&str; 22] = [
+const DEVICES: [&str; 19] = [
     "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop",
-    "nbd", "sr", "mem", "kmem", "port", "zd", "zvol", "pmem", "bcache", "block/",
+    "nbd", "sr", "zd", "zvol", "pmem", "bcache", "block/",
 ];
 /// Parts of paths that hold keys and passwords.
 const CREDENTIALS: [&str; 27] = [
@@ -84,11 +84,12 @@ const CREDENTIALS: [&str; 27] = [
     "/Library/Keychains",
 ];
 /// Files of the system with passwords.
-const SYSTEM_CREDENTIALS: [&str; 6] = [
+const SYSTEM_CREDENTIALS: [&str; 7] = [
     "/etc/shadow",
     "/etc/gshadow",
     "/etc/sudoers",
     "/etc/ssl/private",
+    "/proc/1/environ",
     "/proc/self/environ",
     "/proc/kcore",
 ];
@@ -315,8 +316,12 @@ pub(crate) fn is_raw_device(path: &str) -> bool {
     let Some(name) = path.strip_prefix("/dev/") else {
         return path.starts_with("/dev") && path.contains("../dev/sd");
     };
-    let begins = |it: &str| name.starts_with(it) && !name.starts_with("memory");
-    DEVICES.iter().any(|it| begins(it)) || name.starts_with("[sv]d") || name.starts_with("?da")
+    let begins = |it: &str| name.starts_with(it);
+    let is_memory = matches!(name, "mem" | "kmem" | "port");
+    is_memory
+        || DEVICES.iter().any(|it| begins(it))
+        || name.starts_with("[sv]d")
+        || name.starts_with("?da")
 }
 
 /// Whether the last part of a path stands for all in a directory.

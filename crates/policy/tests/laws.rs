@@ -136,6 +136,6 @@ fn what_is_just_short_enough_is_judged() {
     assert_eq!(class(&text), CommandClass::Safe);
     let many = "echo a;".repeat(deputize_policy::COMMANDS_MAX);
     assert_eq!(class(&many), CommandClass::Safe);
-    let late = format!("{}rm -rf /", "echo a; ".repeat(5_000));
+    let late = format!("{}rm -rf /", "echo a; ".repeat(900));
     assert_eq!(class(&late), CommandClass::Hardline);
 }

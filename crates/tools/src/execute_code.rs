@@ -9,7 +9,7 @@ mod script_run;
 mod tests;
 
 use deputize_core::message::ModelText;
-use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
     ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
     ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
@@ -63,6 +63,8 @@ impl TypedTool for ExecuteCode {
             }],
             kind: ToolKind::Execute,
             subject: Subject::new(Some("run Python".into()), "code", ArgumentRole::Command),
+            // What the rules for commands of a shell say of Python means nothing.
+            risk: Some(CallRisk::unbounded()),
             ..ToolSpec::effectful(spec_of::<Args>("execute_code", DESCRIPTION), Effects::Unknown)
         }
     }

@@ -1,6 +1,6 @@
 //! Commands of the shell itself.
 
-use super::{Evaluator, Printed};
+use super::{Evaluator, KnownOutput, files};
 use crate::decode::print_format;
 use crate::field::{HOLE, is_known};
 use crate::invocation::Input;
@@ -13,7 +13,7 @@ pub(super) fn run(
     name: &str,
     arguments: &[String],
     input: &Input,
-) -> Option<Printed> {
+) -> Option<KnownOutput> {
     let nothing = Some(String::new());
     Some(match name {
         "true" | "false" | ":" | "wait" | "exit" | "return" | "break" | "continue" | "test"
@@ -104,18 +104,18 @@ fn trap(it: &mut Evaluator, arguments: &[String]) {
 }
 
 /// Runs a text that a shell is given.
-pub(super) fn run_code(it: &mut Evaluator, text: &str, input: &Input) -> Printed {
+pub(super) fn run_code(it: &mut Evaluator, text: &str, input: &Input) -> KnownOutput {
     if !is_known(text) {
         it.findings.dangerous(&UNKNOWN_CODE);
     }
     it.deeper(|it| it.run_text(text, input))
 }
 
-fn source(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed {
+fn source(it: &mut Evaluator, arguments: &[String], input: &Input) -> KnownOutput {
     let path = arguments.first()?;
     let text = match path.as_str() {
         "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" => Some(input.clone()),
-        path => it.stream(path),
+        path => it.stream(path).or_else(|| files::content(it, path)),
     };
     match text {
         Some(Input::Text(text)) => run_code(it, &text, &Input::Nothing),

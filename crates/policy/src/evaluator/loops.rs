@@ -1,12 +1,12 @@
 //! Branches and loops.
 
-use super::{Evaluator, Printed};
+use super::{Evaluator, KnownOutput};
 use crate::field::HOLE;
 use crate::invocation::Input;
 use crate::limits::LOOP_ROUNDS_MAX;
 use crate::rule::FORK_BOMB;
 use crate::syntax::{Command, SimpleCommand, Word};
-use crate::word_expansion::expand_words;
+use crate::word_expansion::{ExpansionHost as _, expand_words};
 
 /// Runs `a || b`: the second part may not run.
 pub(super) fn run_either(
@@ -14,8 +14,9 @@ pub(super) fn run_either(
     first: &Command,
     second: &Command,
     input: &Input,
-) -> Printed {
+) -> KnownOutput {
     let printed = it.run(first, input);
+    it.spend(16 * it.state.size());
     let before = it.state.clone();
     let other = it.if_at_all(|it| it.run(second, input));
     it.state.merge(&before);
@@ -33,7 +34,7 @@ pub(super) fn run_for(
     words: Option<&[Word]>,
     body: &[Command],
     input: &Input,
-) -> Printed {
+) -> KnownOutput {
     let values = match words {
         Some(words) => expand_words(it, words),
         None => it.state.values("@", None),
@@ -58,7 +59,8 @@ pub(super) fn run_while(
     condition: &[Command],
     body: &[Command],
     input: &Input,
-) -> Printed {
+) -> KnownOutput {
+    it.spend(32 * it.state.size());
     let before = it.state.clone();
     it.run_all(condition, input);
     if is_endless(condition)
@@ -110,13 +112,14 @@ pub(super) fn run_branches(
     conditions: &[Vec<Command>],
     bodies: &[Vec<Command>],
     input: &Input,
-) -> Printed {
+) -> KnownOutput {
     for condition in conditions {
         it.run_all(condition, input);
     }
     let before = it.state.clone();
     let mut merged = before.clone();
     for body in bodies {
+        it.spend(16 * it.state.size());
         it.state = before.clone();
         it.if_at_all(|it| it.run_all(body, input));
         merged.merge(&it.state);

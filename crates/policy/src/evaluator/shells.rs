@@ -1,6 +1,6 @@
 //! Shells and interpreters, with their program as an argument, in a file, or on standard input.
 
-use super::{Evaluator, Printed, builtins};
+use super::{Evaluator, KnownOutput, builtins, files};
 use crate::field::{HOLE, base_name};
 use crate::invocation::{Input, Invocation};
 use crate::rule::{PIPE_TO_SHELL, UNKNOWN_COMMAND};
@@ -37,7 +37,7 @@ pub(super) fn run(
     program: &str,
     arguments: &[String],
     input: &Input,
-) -> Option<Printed> {
+) -> Option<KnownOutput> {
     if SHELLS.contains(&program) {
         return Some(run_shell(it, arguments, input));
     }
@@ -50,11 +50,11 @@ pub(super) fn run(
 }
 
 /// Runs a text as a shell does, of which a part may be unknown.
-pub(super) fn run_text(it: &mut Evaluator, text: &str, input: &Input) -> Printed {
+pub(super) fn run_text(it: &mut Evaluator, text: &str, input: &Input) -> KnownOutput {
     builtins::run_code(it, text, input)
 }
 
-fn run_shell(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed {
+fn run_shell(it: &mut Evaluator, arguments: &[String], input: &Input) -> KnownOutput {
     let mut rest = arguments;
     let (mut is_text, mut reads_input) = (false, false);
     while let Some((first, behind)) = rest.split_first() {
@@ -93,11 +93,16 @@ fn run_shell(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed
     }
 }
 
-fn run_script(it: &mut Evaluator, script: &str, positional: &[String], input: &Input) -> Printed {
+fn run_script(
+    it: &mut Evaluator,
+    script: &str,
+    positional: &[String],
+    input: &Input,
+) -> KnownOutput {
     if matches!(script, "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
         return run_input(it, positional, input);
     }
-    if let Some(input) = it.stream(script) {
+    if let Some(input) = it.stream(script).or_else(|| files::content(it, script)) {
         return run_input(it, positional, &input);
     }
     if script.starts_with(HOLE) && !script.contains('/') {
@@ -107,7 +112,7 @@ fn run_script(it: &mut Evaluator, script: &str, positional: &[String], input: &I
 }
 
 /// Runs the text on standard input.
-fn run_input(it: &mut Evaluator, positional: &[String], input: &Input) -> Printed {
+pub(super) fn run_input(it: &mut Evaluator, positional: &[String], input: &Input) -> KnownOutput {
     match input {
         Input::Text(text) => {
             let positional = positional.to_vec();
@@ -137,7 +142,7 @@ fn run_interpreter(it: &mut Evaluator, program: &str, arguments: &[String], inpu
         let is_question = invocation.has_word(&["--version", "-V", "-v", "--help", "-h"]);
         let source = match operands.first() {
             Some(&("-" | "/dev/stdin" | "/dev/fd/0")) => Some(input.clone()),
-            Some(script) => it.stream(script),
+            Some(script) => it.stream(script).or_else(|| files::content(it, script)),
             None if is_module || is_question => None,
             None => Some(input.clone()),
         };

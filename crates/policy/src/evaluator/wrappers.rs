@@ -3,7 +3,7 @@
 mod lookup;
 mod table;
 
-use super::{Evaluator, Printed, shells};
+use super::{Evaluator, KnownOutput, shells};
 use crate::field::{HOLE, is_known};
 use crate::invocation::{Input, Invocation};
 use crate::rule::UNKNOWN_COMMAND;
@@ -16,7 +16,7 @@ pub(super) fn run(
     program: &str,
     arguments: &[String],
     input: &Input,
-) -> Option<Printed> {
+) -> Option<KnownOutput> {
     match program {
         "env" | "cross-env" => return Some(run_env(it, arguments, input)),
         "command" if arguments.first().is_some_and(|it| it == "-v" || it == "-V") => {
@@ -64,7 +64,7 @@ fn judge_outer(it: &mut Evaluator, program: &str, arguments: &[String], input: &
     it.run_nested();
 }
 
-fn run_joined(it: &mut Evaluator, words: &[String], input: &Input) -> Printed {
+fn run_joined(it: &mut Evaluator, words: &[String], input: &Input) -> KnownOutput {
     match (words.is_empty(), input) {
         // `ssh host <<END`
         (true, Input::Text(text)) => it.in_subshell(|it| shells::run_text(it, text, input)),
@@ -73,7 +73,7 @@ fn run_joined(it: &mut Evaluator, words: &[String], input: &Input) -> Printed {
     }
 }
 
-fn run_env(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed {
+fn run_env(it: &mut Evaluator, arguments: &[String], input: &Input) -> KnownOutput {
     let mut rest = arguments;
     let before = it.state.clone();
     while let Some((first, behind)) = rest.split_first() {
@@ -118,7 +118,7 @@ fn run_env(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed {
 }
 
 /// Runs the command with the words of the input behind it, as far as they are known.
-fn run_xargs(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed {
+fn run_xargs(it: &mut Evaluator, arguments: &[String], input: &Input) -> KnownOutput {
     let (options, mut command) = lookup::split_options(
         arguments,
         "adEILnPs",
@@ -135,12 +135,14 @@ fn run_xargs(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed
     if command.is_empty() {
         command.push("echo".to_owned());
     }
+    let by_line = place.is_some() || options.iter().any(|it| it == "-0" || it == "--null");
+    let unquoted = |it: &str| it.trim().trim_matches(['"', '\'']).to_owned();
     let words: Vec<String> = match input {
-        Input::Text(text) => {
-            text.split_whitespace().map(|it| it.trim_matches(['"', '\'']).to_owned()).collect()
-        }
+        Input::Text(text) if by_line => text.split(['\n', '\0']).map(unquoted).collect(),
+        Input::Text(text) => text.split_whitespace().map(unquoted).collect(),
         _ => vec![HOLE.to_string()],
     };
+    let words: Vec<String> = words.into_iter().filter(|it| !it.is_empty()).collect();
     let Some(place) = place else {
         command.extend(words);
         return it.dispatch(&command, &Input::Nothing);
@@ -152,7 +154,7 @@ fn run_xargs(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed
     None
 }
 
-fn run_parallel(it: &mut Evaluator, arguments: &[String], input: &Input) -> Printed {
+fn run_parallel(it: &mut Evaluator, arguments: &[String], input: &Input) -> KnownOutput {
     let (_, command) =
         lookup::split_options(arguments, "jNnaIS", &["--jobs", "--arg-file", "--joblog"]);
     let marks = [":::", "::::", ":::+"];

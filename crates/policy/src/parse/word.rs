@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tree_sitter::Node;
 
-use super::{Source, children, expansion, quoting, statement};
+use super::{Source, children, quoting};
 use crate::decode::unescape_ansi_c;
 use crate::syntax::{Command, Operation, Parameter, Piece, SimpleCommand, Word};
 
@@ -48,10 +48,10 @@ fn pieces_of(source: &mut Source<'_>, node: Node<'_>) -> Vec<Piece> {
             let inner = text.strip_prefix("$'").and_then(|it| it.strip_suffix('\''));
             pieces.push(Piece::Quoted(unescape_ansi_c(inner.unwrap_or(text))));
         }
-        "simple_expansion" | "expansion" => pieces.push(expansion::parameter(source, node, false)),
+        "simple_expansion" | "expansion" => pieces.push(super::parameter(source, node, false)),
         "command_substitution" => pieces.push(substitution(source, node, false)),
         "process_substitution" => {
-            let body = Rc::new(statement::block(source, node));
+            let body = Rc::new(super::block(source, node));
             pieces.push(Piece::Process { body, reads: text.starts_with('<') });
         }
         "arithmetic_expansion" => pieces.push(unknown(source, node)),
@@ -118,7 +118,7 @@ fn push_quoted(source: &Source<'_>, (from, to): (usize, usize), pieces: &mut Vec
 fn push_quoted_expansion(source: &mut Source<'_>, node: Node<'_>, pieces: &mut Vec<Piece>) {
     let found = source.deeper(|source| {
         Some(match node.kind() {
-            "simple_expansion" | "expansion" => expansion::parameter(source, node, true),
+            "simple_expansion" | "expansion" => super::parameter(source, node, true),
             "command_substitution" => substitution(source, node, true),
             _ => unknown(source, node),
         })
@@ -133,7 +133,7 @@ fn is_expansion(node: Node<'_>) -> bool {
 
 fn substitution(source: &mut Source<'_>, node: Node<'_>, is_quoted: bool) -> Piece {
     let reads_file = children(node).iter().any(|(_, it)| it.kind() == "file_redirect");
-    let body = Rc::new(statement::block(source, node));
+    let body = Rc::new(super::block(source, node));
     if reads_file {
         Piece::Unknown { inside: body }
     } else {
@@ -152,7 +152,7 @@ pub(super) fn commands_inside(source: &mut Source<'_>, node: Node<'_>) -> Vec<Co
         let mut found = Vec::new();
         for (_, child) in children(node) {
             if matches!(child.kind(), "command_substitution" | "process_substitution") {
-                found.extend(statement::block(source, child));
+                found.extend(super::block(source, child));
             } else {
                 found.extend(commands_inside(source, child));
             }

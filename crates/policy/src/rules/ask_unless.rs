@@ -64,7 +64,7 @@ const TABLE: &[Asks] = &[
     asks(
         "brew",
         "list ls search info outdated deps uses doctor config leaves home desc install update upgrade tap bundle \
-         shellenv --prefix --version cat log",
+         services/list shellenv --prefix --version cat log",
         &SYSTEM_PACKAGES,
     ),
     asks(
@@ -190,6 +190,9 @@ fn is_listed(unless: &str, operands: &[&str]) -> bool {
 }
 
 fn writes_api(invocation: &Invocation<'_>) -> bool {
+    if invocation.has_word(&["graphql"]) {
+        return invocation.arguments.iter().any(|it| it.contains("mutation"));
+    }
     let method = invocation.value_of(&["-X", "--method"]);
     let has_fields = invocation.has(&["--field", "--raw-field", "--input", "-f", "-F"]);
     method.map_or(has_fields, |it| !it.eq_ignore_ascii_case("get"))

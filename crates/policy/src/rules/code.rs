@@ -7,7 +7,7 @@ use crate::paths::Place;
 use crate::rule::{FORK_BOMB, INLINE_CODE, KILL_ALL, UNKNOWN_CODE, WIPE};
 
 /// Parts of programs that run commands, load code, or hide it.
-const RUNS: [&str; 45] = [
+const RUNS: [&str; 46] = [
     "os.system",
     "subprocess",
     "popen",
@@ -36,6 +36,7 @@ const RUNS: [&str; 45] = [
     "system(",
     "system ",
     "qx",
+    "%x(",
     "exec ",
     "`",
     "io.popen",
@@ -149,7 +150,7 @@ pub(crate) fn judge_code(program: &str, code: &str, place: Place<'_>, findings: 
     let lower = code.to_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|it| lower.contains(it));
     let is_python = program.starts_with("py");
-    let quoted = string_literals(code);
+    let quoted = string_literals(&code.replace("qx(", "qx('").replace("%x(", "%x('"));
     let backtick =
         code.contains('`') && !program.starts_with("node") && program != "bun" && program != "deno";
     let runs = RUNS.iter().any(|it| match *it {
@@ -210,7 +211,9 @@ fn judge_literals(quoted: &[String], lower: &str, place: Place<'_>, findings: &m
     for text in quoted.iter().take(32) {
         findings.suspects(text.clone());
     }
-    findings.suspects(quoted.join(" "));
+    for from in 0..quoted.len().min(4) {
+        findings.suspects(quoted.get(from..).unwrap_or_default().join(" "));
+    }
 }
 
 /// Returns the strings between quotes, with simple escapes.

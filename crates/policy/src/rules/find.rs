@@ -6,7 +6,7 @@ use crate::invocation::Invocation;
 use crate::rule::{DELETE_MANY, WIPE};
 
 /// Tests that leave nearly everything.
-const WIDE: [&str; 14] = [
+const WIDE: [&str; 19] = [
     "-type",
     "-mindepth",
     "-maxdepth",
@@ -21,6 +21,11 @@ const WIDE: [&str; 14] = [
     "-ok",
     "-noleaf",
     "-ls",
+    "-o",
+    "-a",
+    "-or",
+    "-and",
+    "-print0",
 ];
 const DELETERS: [&str; 5] = ["rm", "shred", "unlink", "rmdir", "srm"];
 
@@ -54,7 +59,10 @@ pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
         it.len() > 1 && it.starts_with('-') && it.chars().nth(1).is_some_and(char::is_alphabetic)
     };
     let before_action = tests.iter().take_while(|it| !it.starts_with("-exec"));
-    let narrow = before_action.filter(is_option).any(|it| !WIDE.contains(&it.as_str()));
+    let everything = |it: &str| tests.windows(2).any(|pair| pair == [it, "*"]);
+    let narrow = before_action
+        .filter(is_option)
+        .any(|it| !WIDE.contains(&it.as_str()) && !everything(it.as_str()));
     let vital = places.iter().find_map(|it| invocation.place.vital(it).map(|what| (what, it)));
     match vital {
         Some((what, path)) if !narrow => {

@@ -1,7 +1,7 @@
 //! Options that make a program run another one, or undo its limits.
 
 use crate::findings::Findings;
-use crate::invocation::Invocation;
+use crate::invocation::{Input, Invocation};
 use crate::rule::{CONTAINER_ESCAPE, INLINE_CODE, UNKNOWN_CODE};
 
 /// A program with options whose value it runs as a command.
@@ -36,6 +36,9 @@ const RUNNING: &[(&str, &str)] = &[
     ("ctags", "--options"),
     ("openssl", "-engine -provider"),
 ];
+
+/// Programs that run commands from their standard input, now or later.
+const INPUT_RUNNERS: [&str; 5] = ["at", "batch", "crontab", "make", "gmake"];
 
 pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
     let running = RUNNING.iter().find(|it| it.0 == invocation.program && !it.1.is_empty());
@@ -78,6 +81,13 @@ pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
         {
             findings.dangerous(&INLINE_CODE);
             findings.suspects(command);
+        }
+    }
+    if let (Input::Text(text), true) = (invocation.input, invocation.is(&INPUT_RUNNERS)) {
+        for line in text.lines().take(64) {
+            findings.suspects(line.trim());
+            // The times of `crontab` come before its command.
+            findings.suspects(line.split_whitespace().skip(5).collect::<Vec<_>>().join(" "));
         }
     }
     if invocation.is(&["make", "gmake"])
@@ -198,7 +208,8 @@ fn judge_mounts(invocation: &Invocation<'_>, findings: &mut Findings) {
                 | "--security-opt=seccomp=unconfined"
         )
     });
-    if risky || bound || host {
+    let spaces = invocation.values_of(&["--pid", "--ipc", "--userns", "--uts"]).contains(&"host");
+    if risky || bound || host || spaces {
         findings.dangerous(&CONTAINER_ESCAPE);
     }
 }

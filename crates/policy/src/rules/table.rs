@@ -209,6 +209,14 @@ const ROWS: &[Row] = &[
     row("ssh-copy-id", "", &REMOTE_SHELL),
     row("manage.py flush", "", &DATABASE),
     row("manage.py reset_db", "", &DATABASE),
+    row("sequelize-cli db:drop", "", &DATABASE),
+    row("knex migrate:rollback", "", &DATABASE),
+    row("flyway clean", "", &DATABASE),
+    row("format", "", &DELETE_MANY),
+    row("Remove-Item", "", &DELETE_MANY),
+    row("fab deploy", "", &REMOTE_STATE),
+    row("deploy.sh", "", &REMOTE_STATE),
+    row("publish.sh", "", &PUBLISH),
     row("ifconfig", "down up add del", &SYSTEM_SETTINGS),
     row("dropdb", "", &DATABASE),
     row("dropuser", "", &DATABASE),
@@ -384,7 +392,8 @@ pub(super) fn is_question(invocation: &Invocation<'_>) -> bool {
     if destroys || invocation.program.starts_with("mkfs") {
         return matches!(invocation.arguments, [only] if only == "--help" || only == "--version");
     }
-    invocation.options().any(asks)
+    let lists = invocation.is(&["at", "ssh-keygen"]) && invocation.has(&["-l"]);
+    lists || invocation.options().any(asks)
 }
 
 pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {

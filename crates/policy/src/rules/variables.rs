@@ -3,7 +3,7 @@
 use crate::field::base_name;
 use crate::findings::Findings;
 use crate::paths::Place;
-use crate::rule::ENVIRONMENT;
+use crate::rule::{ENVIRONMENT, HISTORY};
 
 /// Variables of which any value is code, or the path of code.
 const CODE: [&str; 16] = [
@@ -58,6 +58,9 @@ const KNOWN: [&str; 26] = [
 pub(crate) fn judge_variable(name: &str, value: &str, _: Place<'_>, findings: &mut Findings) {
     if value.is_empty() {
         return;
+    }
+    if name == "HISTFILE" && value == "/dev/null" {
+        findings.dangerous(&HISTORY);
     }
     if CODE.iter().any(|it| *it == name || (it.ends_with('_') && name.starts_with(it))) {
         findings.dangerous(&ENVIRONMENT);
