@@ -32,7 +32,7 @@ async fn a_command_a_path_and_an_address_are_explained() {
         (&["--path", "AGENTS.md", "--op", "write"], json!(["deny", "write-instructions"])),
         (&["--url", "https://example.org/a"], json!(["allow", "none"])),
         (&["--url", "http://localhost:8080/"], json!(["deny", "private-address"])),
-        (&["--url", "http://169.254.169.254/"], json!(["deny", "private-address"])),
+        (&["--url", "http://169.254.169.254/"], json!(["deny", "cloud-metadata"])),
     ];
     for (args, expected) in cases {
         let ended = explain(&lab, args).await.with_code(0);
