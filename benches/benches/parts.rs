@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_policy::{CommandContext, classify_command};
 use deputize_core::agent::AgentLimits;
 use deputize_core::authority::Grant;
 use deputize_core::event::Journal as _;
@@ -17,6 +16,7 @@ use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
 use deputize_core::{
     AgentId, Authority, CallId, Catalog, Event, Message, Record, SessionId, ToolDecl, ToolResult,
 };
+use deputize_policy::{CommandContext, classify_command};
 use deputize_providers::{Endpoint, StreamEnd, anthropic_messages, openai_chat, openai_responses};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, base_prompt};
 use deputize_runtime::{Header, SessionDir, SessionFile};

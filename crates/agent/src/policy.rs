@@ -63,9 +63,10 @@ fn command_risk(verdict: &CommandVerdict) -> CallRisk {
     let CallRisk { reason: unbounded, .. } = CallRisk::unbounded();
     match verdict.class {
         CommandClass::Safe => CallRisk::new(CommandClass::Safe.name(), unbounded),
-        class => {
-            CallRisk::new(class.name(), format!("{}: {}; {unbounded}", verdict.rule, verdict.reason))
-        }
+        class => CallRisk::new(
+            class.name(),
+            format!("{}: {}; {unbounded}", verdict.rule, verdict.reason),
+        ),
     }
 }
 
@@ -130,11 +131,11 @@ mod tests {
             parameters: Schema::new(&json!({"type": "object"})).unwrap(),
         };
         let shell = ToolSpec::effectful(decl, Effects::Unknown);
-        let asked = |command: &str| {
-            match EffectPolicy::default().verdict(&shell, &json!({ "command": command })) {
-                Verdict::Ask { class, reason } => format!("{class}: {reason}"),
-                other => format!("{other:?}"),
-            }
+        let asked = |command: &str| match EffectPolicy::default()
+            .verdict(&shell, &json!({ "command": command }))
+        {
+            Verdict::Ask { class, reason } => format!("{class}: {reason}"),
+            other => format!("{other:?}"),
         };
         let unbounded = "it would run with all your rights, and no sandbox holds it";
         assert_eq!(asked("cargo test"), format!("safe: {unbounded}"));

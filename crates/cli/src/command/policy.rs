@@ -83,7 +83,8 @@ impl Rules {
         let sources = around.sources(&args.settings, Vec::new())?;
         let loaded = load_config(around, &sources)?;
         let allowed = loaded.config.fetch.allow_hosts.iter().map(|host| host.parse());
-        let addresses = AddressPolicy::new(allowed.collect::<Result<_, _>>().map_err(CliError::usage)?);
+        let addresses =
+            AddressPolicy::new(allowed.collect::<Result<_, _>>().map_err(CliError::usage)?);
         let here = AssemblyInput::here(links, &loaded.config, around, &sources);
         let assembly = AssembledProgram::new(&here)?.assembly;
         let authority = assembly.authority(ApproverMode::Deny, assembly.workspace.cwd.clone());
@@ -107,8 +108,8 @@ impl Rules {
 
     /// Answers a line of a batch.
     fn answer(&self, line: &str) -> Result<Value, String> {
-        let row: Map<String, Value> =
-            serde_json::from_str(line).map_err(|error| format!("it is no JSON object ({error})"))?;
+        let row: Map<String, Value> = serde_json::from_str(line)
+            .map_err(|error| format!("it is no JSON object ({error})"))?;
         let text = |name: &str| row.get(name).and_then(Value::as_str);
         let decision = match (text("command"), text("path"), text("url")) {
             (Some(command), None, None) => self.command(command),

@@ -20,7 +20,8 @@ pub(super) fn decide(policy: &AddressPolicy, text: &str) -> Decision {
     });
     let (got, rule, reason) = match checked {
         Ok(()) => {
-            let reason = "the address is public; what its name resolves to is checked when it is fetched";
+            let reason =
+                "the address is public; what its name resolves to is checked when it is fetched";
             ("allow", "none", reason.to_owned())
         }
         Err(denial) => ("deny", rule_of(&denial), denial.to_string()),

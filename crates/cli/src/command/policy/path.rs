@@ -12,7 +12,9 @@ use crate::args::FileAccess;
 pub(super) fn decide(authority: &Authority, cwd: &Path, path: &Path, op: FileAccess) -> Decision {
     let denial = denial(authority, cwd, path, op);
     let (got, rule, reason) = match denial {
-        None => ("allow", "none", "it lies under a directory that the agent was granted".to_owned()),
+        None => {
+            ("allow", "none", "it lies under a directory that the agent was granted".to_owned())
+        }
         Some((rule, reason)) => ("deny", rule, reason),
     };
     Decision { field: "decision", got, rule, reason }
