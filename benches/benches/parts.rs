@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that does not run is to stop")]
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,9 @@ use deputize_core::event::Journal as _;
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::{ModelOptions, Reply, Request, ToolChoice};
 use deputize_core::run::{Input, Run};
-use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+use deputize_core::sanitize::{FrameSecret, frame_for_model};
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, Authority, CallId, Catalog, Event, Message, Record, SessionId, ToolDecl, ToolResult,
 };
@@ -79,7 +80,7 @@ fn call(step: u32) -> (Reply, ToolResult) {
             text,
             fingerprint: step.to_string(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         },
     )
 }

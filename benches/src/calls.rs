@@ -222,11 +222,11 @@ impl BenchPlace {
         let server = server.map_err(io::Error::other)?;
         let [once, by] = std::array::from_fn(|_| Arc::clone(&self.supervisor));
         let listed = look(server.clone(), dir, move || Ok(Arc::clone(&once))).await;
-        let mut card = ServerRecord::default();
-        card.keep(&server.start(), listed.map_err(io::Error::other)?);
+        let mut record = ServerRecord::default();
+        record.keep(&server.start(), listed.map_err(io::Error::other)?);
         let mut catalog = Catalog::default();
         let commands = HintCommands { review: "bench review".into(), test: "bench test".into() };
-        let offered = offer("bench", &card, &server.start(), &ToolFilter::default(), &commands);
+        let offered = offer("bench", &record, &server.start(), &ToolFilter::default(), &commands);
         for entry in offered.entries {
             catalog.insert(entry).map_err(io::Error::other)?;
         }

@@ -18,7 +18,7 @@ use crate::serve::{ServedRequest, ServedRequests};
 /// Bytes of a file that is read.
 const FILE_BYTES: usize = 512;
 /// How long all children may take until they wait for the model.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Characters of a result that an error shows.
 const RESULT_CHARS: usize = 300;
 /// How long memory may settle when they do.
@@ -266,7 +266,7 @@ impl Lab {
         let mut running = command.spawn()?;
         let began = Instant::now();
         let mut seen = self.ask("peek")?;
-        while seen.held < held && began.elapsed() < PATIENCE {
+        while seen.held < held && began.elapsed() < TIMEOUT {
             sleep(Duration::from_millis(20));
             seen = self.ask("peek")?;
         }

@@ -1,6 +1,5 @@
 //! What a search over past sessions takes, with real session files.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -9,6 +8,7 @@ use deputize_core::event::{Journal as _, ToolEnd};
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
 use deputize_core::model::{RawCall, Reply};
 use deputize_core::sanitize::FrameSecret;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, CallId, Cancel, Event, Record, SessionId, ToolResult};
 use deputize_runtime::{Header, SessionDir, SessionFile, top_agent};
 use deputize_session_index::{SearchLimits, SearchQuery, SessionIndex};
@@ -112,7 +112,7 @@ fn write_session(dir: &SessionDir, number: u64, words: &mut Words) -> io::Result
                 text: ModelText::own(words.text(RESULT_WORDS)),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             },
             args_bytes: 0,
             ms: 1,

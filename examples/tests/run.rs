@@ -264,7 +264,7 @@ fn talk(mut command: Command, messages: Vec<RequestStep<'_>>) -> Value {
 }
 
 /// What comes of a task that is given to the program by one of its commands.
-fn told(program: &str, command: &str, model: &[&str], home: &Path) -> Value {
+fn describe(program: &str, command: &str, model: &[&str], home: &Path) -> Value {
     let mut run = Command::new(program);
     run.arg(command).args(model).current_dir(home).env("DEPUTIZE_HOME", home.join("home"));
     let hello = |params: Value| message("initialize", move |_| params.clone());
@@ -312,7 +312,7 @@ fn own_memory() {
         let server = runtime.block_on(MockServer::start_with(diarist)).unwrap();
         let url = server.base_url();
         let model = ["-m", "openai/m", "--base-url", &url];
-        assert_eq!(told(program, command, &model, home.path()), answer, "{command}");
+        assert_eq!(describe(program, command, &model, home.path()), answer, "{command}");
         let kept = fs::read_to_string(home.path().join("memory.txt")).unwrap();
         assert_eq!(kept, "Before: completed\nLook around: completed\n", "{command}");
         let asked: Vec<String> = server.requests().iter().map(HttpRequest::text).collect();

@@ -42,9 +42,9 @@ fuzz_target!(|input: &[u8]| {
     let spec = &tools.specs[usize::from(*choice) % tools.specs.len()];
     match LIMIT.during(text.len(), || tools.check.check(spec, &text)) {
         Ok(value) => assert!(value.is_object(), "{value}"),
-        Err(told) => {
-            assert!(told.len() <= TOLD_BYTES, "{} bytes are told: {told}", told.len());
-            assert!(told.contains(spec.decl.name.as_str()), "{told}");
+        Err(error) => {
+            assert!(error.len() <= TOLD_BYTES, "{} bytes are told: {error}", error.len());
+            assert!(error.contains(spec.decl.name.as_str()), "{error}");
         }
     }
     if let Ok(arguments) = serde_json::from_str(&text) {

@@ -14,7 +14,7 @@ const ERROR_CHARS: usize = 400;
 
 fuzz_target!(|input: &[u8]| {
     match LIMIT.during(input.len(), || Job::parse(input)) {
-        Err(error) => deputize_fuzz::one_line(&error, ERROR_CHARS),
+        Err(error) => deputize_fuzz::one_line(&error.to_string(), ERROR_CHARS),
         Ok(job) => {
             let text = serde_json::to_vec(&job).expect("a job is JSON");
             assert_eq!(Job::parse(&text).as_ref(), Ok(&job), "a job that is kept is the same");

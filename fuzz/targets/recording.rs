@@ -35,8 +35,8 @@ fuzz_target!(|input: &[u8]| {
     let recording = match LIMIT.during(bytes.len(), || Recording::read(&file)) {
         Ok(recording) => recording,
         Err(error) => {
-            let told = error.to_string();
-            return one_line(told.split('{').next().unwrap_or_default(), TOLD_CHARS);
+            let actual = error.to_string();
+            return one_line(actual.split('{').next().unwrap_or_default(), TOLD_CHARS);
         }
     };
     let records: Vec<Record> = recording.records().cloned().collect();
@@ -44,9 +44,9 @@ fuzz_target!(|input: &[u8]| {
     assert!(records.iter().zip(first..).all(|(record, seq)| record.seq == seq));
     let called = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(RecordCollector::default());
-    let parts = session_config(&called, &seen);
+    let config = session_config(&called, &seen);
     let spec = recording.top_agent().unwrap_or_else(|| somebody(&recording));
-    let replay = Replay::new(recording, parts);
+    let replay = Replay::new(recording, config);
     let authority = Authority::root(replay.session().catalog(), &Grant::default());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().expect("a runtime");
@@ -94,9 +94,10 @@ fn session_config(called: &Arc<AtomicBool>, seen: &Arc<RecordCollector>) -> Sess
     }
     let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
-    let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
-    parts.observers.push(Arc::clone(seen) as Arc<dyn Observer>);
-    parts
+    let mut config =
+        SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
+    config.observers.push(Arc::clone(seen) as Arc<dyn Observer>);
+    config
 }
 
 /// For a recording of no agent.

@@ -2,9 +2,10 @@
 #![no_main]
 
 use deputize_core::sanitize::{
-    FrameSecret, Secrets, Source, clean, for_question, for_terminal, for_terminal_line,
-    frame_for_model, frame_quote,
+    FrameSecret, Secrets, clean, for_question, for_terminal, for_terminal_line, frame_for_model,
+    frame_quote,
 };
+use deputize_core::source::Source;
 use deputize_core::{AgentId, CallId, SessionId};
 use deputize_fuzz::meter::MemoryLimit;
 use libfuzzer_sys::fuzz_target;

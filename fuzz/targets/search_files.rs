@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(bytes).and_then(|()| file.rewind()).expect("a file with bytes");
     match search(&pattern, context, PAGE, file) {
-        Err(told) => assert!(told.len() <= 3 * pattern.len().min(2_000) + 1_000, "{told}"),
+        Err(error) => assert!(error.len() <= 3 * pattern.len().min(2_000) + 1_000, "{error}"),
         Ok(seen) => {
             let (found, shown, page) = seen.expect("a file that is there");
             assert!(shown <= found && shown <= PAGE.matches);

@@ -144,8 +144,8 @@ fn number(text: &str) -> Option<u64> {
 fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Path) {
     let id = SessionId::literal("s");
     let unpaired = Arc::new(AtomicBool::new(false));
-    let (parts, model) = session_config(stored, &unpaired);
-    let session = match Session::open(dir, id.clone(), parts) {
+    let (config, model) = session_config(stored, &unpaired);
+    let session = match Session::open(dir, id.clone(), config) {
         Ok((session, recovery)) => {
             assert!(stored.damage.is_none());
             let torn = FileTail::Torn { bytes: recovery.dropped_bytes };
@@ -187,12 +187,13 @@ fn session_config(
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one tool");
-    let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
-    parts.record.sync = SyncMode::Never;
+    let mut config =
+        SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
+    config.record.sync = SyncMode::Never;
     let unpaired = (!has_prefill(stored)).then(|| Arc::clone(unpaired));
     let model: Arc<dyn Model> = Arc::new(AgreeableModel { unpaired });
-    parts.models.insert(MODEL, "model", model);
-    (parts, Some(MODEL.to_owned()))
+    config.models.insert(MODEL, "model", model);
+    (config, Some(MODEL.to_owned()))
 }
 
 /// What comes before the first message is the configuration's own and is sent as it is.

@@ -37,14 +37,14 @@ fn every_front_page_has_an_example_its_features_and_how_stable_it_is() {
         assert!(compiled, "{name}: no example that is run or compiled");
         assert!(page.contains("\n//! # Features and stability\n"), "{name}: no section on both");
         let tiers = ["to build on.", "settling.", "inner."];
-        let told = page.split("//! Stability: ").nth(1).unwrap_or_default();
-        assert!(tiers.iter().any(|tier| told.starts_with(tier)), "{name}: no tier of {tiers:?}");
+        let actual = page.split("//! Stability: ").nth(1).unwrap_or_default();
+        assert!(tiers.iter().any(|tier| actual.starts_with(tier)), "{name}: no tier of {tiers:?}");
         let features = manifest.split("\n[features]\n").nth(1).unwrap_or_default();
         let features = features.split("\n[").next().unwrap_or_default();
         for line in features.lines().filter(|line| !line.starts_with('#')) {
             let Some((feature, _)) = line.split_once(" = ") else { continue };
-            let told = feature == "default" || page.contains(&format!("| `{feature}` |"));
-            assert!(told, "{name}: the table lacks `{feature}`");
+            let actual = feature == "default" || page.contains(&format!("| `{feature}` |"));
+            assert!(actual, "{name}: the table lacks `{feature}`");
         }
     }
 }

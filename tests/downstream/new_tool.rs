@@ -34,8 +34,8 @@ fn as_here(dir: &Path) {
 fn a_new_crate_builds_and_its_tests_pass_and_its_snapshot_tells_what_a_change_costs() {
     let dir = place("my-tools");
     let above = dir.parent().unwrap();
-    let told = deputize(above, &["new", "tool-crate", "my-tools"]).passes();
-    assert!(told.out.contains("crate `my-tools` with the tool `count_words`"), "{}", told.out);
+    let actual = deputize(above, &["new", "tool-crate", "my-tools"]).passes();
+    assert!(actual.out.contains("crate `my-tools` with the tool `count_words`"), "{}", actual.out);
     as_here(&dir);
     let tested = cargo(&dir, &["test"]).passes();
     assert!(tested.out.contains("test result: ok. 4 passed"), "{}", tested.out);
@@ -88,11 +88,12 @@ fn what_is_there_stays_and_a_wrong_name_or_checkout_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("full")).unwrap();
     fs::write(folder.path().join("full/notes.txt"), "mine").unwrap();
-    let told = |args: &[&str]| deputize(folder.path(), &[&["new", "tool-crate"], args].concat());
-    told(&["full", "--published"]).fails_with(&["is not empty"]);
+    let describe =
+        |args: &[&str]| deputize(folder.path(), &[&["new", "tool-crate"], args].concat());
+    describe(&["full", "--published"]).fails_with(&["is not empty"]);
     assert_eq!(fs::read_dir(folder.path().join("full")).unwrap().count(), 1);
-    told(&["7up"]).fails_with(&["`7up` is not a crate name", "--name NAME"]);
-    told(&["mine"]).fails_with(&["this is not a checkout", "--path CHECKOUT", "--published"]);
-    told(&["mine", "--path", "full"]).fails_with(&["is not a checkout of Deputize"]);
+    describe(&["7up"]).fails_with(&["`7up` is not a crate name", "--name NAME"]);
+    describe(&["mine"]).fails_with(&["this is not a checkout", "--path CHECKOUT", "--published"]);
+    describe(&["mine", "--path", "full"]).fails_with(&["is not a checkout of Deputize"]);
     assert!(!folder.path().join("mine").exists(), "nothing is written before it is sure");
 }

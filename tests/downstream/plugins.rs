@@ -63,8 +63,8 @@ async fn a_program_links_two_crates_that_are_plugins_and_another_one_loads_them(
     let found = tokio::task::block_in_place(|| tools("app-plugins", home.path()));
     let expected = [("double", linked("number-tools")), ("shout", linked("loud-words"))];
     assert_eq!(found, expected.map(|(name, origin)| (name.to_owned(), origin)));
-    let told = calls("app-plugins", home.path()).await;
-    assert!(told.contains(r"\nSTOP\n") && told.contains(r"\n42\n"), "{told}");
+    let actual = calls("app-plugins", home.path()).await;
+    assert!(actual.contains(r"\nSTOP\n") && actual.contains(r"\n42\n"), "{actual}");
 
     let mut config = "plugins:\n".to_owned();
     for (path, tool) in libraries.iter().zip(["shout", "double"]) {
@@ -85,8 +85,8 @@ async fn a_program_links_two_crates_that_are_plugins_and_another_one_loads_them(
     let found = tokio::task::block_in_place(|| tools("app-good", home.path()));
     let kinds: Vec<&Value> = found.iter().map(|(_, origin)| &origin["kind"]).collect();
     assert_eq!(kinds, ["plugin", "plugin"], "{found:?}");
-    let told = calls("app-good", home.path()).await;
-    assert!(told.contains(r"\nSTOP\n") && told.contains(r"\n42\n"), "{told}");
+    let actual = calls("app-good", home.path()).await;
+    assert!(actual.contains(r"\nSTOP\n") && actual.contains(r"\n42\n"), "{actual}");
 }
 
 #[test]

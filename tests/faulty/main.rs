@@ -621,8 +621,8 @@ impl FaultyServer {
         if self.is("floods with requests") {
             return;
         }
-        if let Some(told) = message.get("error").or_else(|| message.get("result")) {
-            answer(&self.open, &text(&format!("told: {told}")));
+        if let Some(actual) = message.get("error").or_else(|| message.get("result")) {
+            answer(&self.open, &text(&format!("told: {actual}")));
         }
     }
 }

@@ -162,8 +162,8 @@ async fn every_fault_is_reported_with_its_reason() {
         let ended = run(&lab, &[how], goal(), &[]).await.with_code(0);
         let entry = entry(&ended);
         assert_eq!(entry["status"], status, "{how}: {entry}");
-        let told = entry["error"].as_str().unwrap_or_default();
-        assert!(told.contains(error), "{how}: {told}");
+        let actual = entry["error"].as_str().unwrap_or_default();
+        assert!(actual.contains(error), "{how}: {actual}");
         if how == "dies-midway" {
             assert!(entry["summary"].as_str().unwrap().contains("Half of it."), "{entry}");
             assert_eq!(entry["tool_trace"][0]["status"], "cancelled");
@@ -242,14 +242,14 @@ async fn hooks_see_the_calls_that_it_tells_of() {
     let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
     let seen = fs::read_to_string(lab.work("seen")).unwrap();
     let seen: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<_> = seen.iter().map(|it| (&it["tool"], &it["status"], &it["depth"])).collect();
+    let actual: Vec<_> = seen.iter().map(|it| (&it["tool"], &it["status"], &it["depth"])).collect();
     let read = json!("read");
     let other = json!("other");
     let top = json!("delegate_task");
     let ok = json!("ok");
     let cancelled = json!("cancelled");
     assert_eq!(
-        told,
+        actual,
         [(&read, &ok, &json!(1)), (&other, &cancelled, &json!(1)), (&top, &ok, &json!(0))]
     );
     assert_eq!(
@@ -337,8 +337,8 @@ async fn where_it_may_not_be_nothing_is_started() {
     let lab = Lab::new();
     let more = ["-t", "file,delegation"];
     let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
-    let told = &ended.out;
-    assert!(told.contains("may not have `terminal` (this agent does not have it)"), "{told}");
+    let actual = &ended.out;
+    assert!(actual.contains("may not have `terminal` (this agent does not have it)"), "{actual}");
     assert!(!lab.work("cwd").exists());
 }
 
@@ -388,8 +388,8 @@ async fn one_that_a_resume_leaves_less_than_a_command_needs_is_not_started() {
     assert!(!lab.work("cwd").exists(), "it was started: {}", ended.out);
     let ends = ended.events("agent.end");
     assert_eq!(ends.iter().filter(|end| end["depth"] == 1).count(), 2, "{ends:?}");
-    let told = fs::read_to_string(lab.session_file()).unwrap();
-    assert!(told.contains("this child may not have `terminal`"), "{told}");
+    let actual = fs::read_to_string(lab.session_file()).unwrap();
+    assert!(actual.contains("this child may not have `terminal`"), "{actual}");
 }
 
 #[tokio::test]

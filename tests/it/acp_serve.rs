@@ -39,6 +39,21 @@ fn stop_reason(answer: &Value) -> &str {
     answer["result"]["stopReason"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
+#[tokio::test]
+async fn options_with_which_no_session_begins_are_told_at_the_start() {
+    let lab = Lab::new();
+    for (option, value, fault) in [
+        ("--profile", "nope", "there is no profile `nope`"),
+        ("-t", "nope", "there is no toolset `nope`"),
+    ] {
+        let ended = RunningProgram::start(lab.deputize(&["acp", option, value])).end().await;
+        let err = &ended.with_code(0).err;
+        assert!(err.contains(fault) && err.contains("note: no session begins in this"), "{err}");
+    }
+    let ended = RunningProgram::start(lab.deputize(&["acp", "--profile", "work"])).end().await;
+    assert_eq!(ended.with_code(0).err, "");
+}
+
 /// Content behind words of ours, as where an edit does not fit.
 #[tokio::test]
 async fn a_failed_call_is_shown_without_the_frame_that_the_model_is_sent() {
@@ -156,10 +171,10 @@ async fn replies_come_in_pieces_and_a_second_message_goes_on() {
     let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
     assert_eq!(stop_reason(&editor.prompt(&session, "First").await), "end_turn");
     assert_eq!(editor.text("agent_message_chunk"), "The first answer, in pieces.");
-    let chunks = editor.told("agent_message_chunk");
+    let chunks = editor.updates("agent_message_chunk");
     assert!(chunks.len() > 1, "{chunks:?}");
     assert!(chunks.iter().all(|chunk| chunk["messageId"] == chunks[0]["messageId"]));
-    assert_eq!(editor.told("session_info_update")[0]["title"], "First");
+    assert_eq!(editor.updates("session_info_update")[0]["title"], "First");
     editor.updates.clear();
     assert_eq!(stop_reason(&editor.prompt(&session, "Second").await), "end_turn");
     assert_eq!(editor.text("agent_message_chunk"), "You said: First / Second");
@@ -199,13 +214,13 @@ async fn the_person_may_say_no_and_modes_say_it_beforehand() {
         assert!(set.get("result").is_some(), "{set}");
         editor.updates.clear();
         editor.prompt(&session, "try").await;
-        let ended = editor.told("tool_call_update").pop().unwrap().clone();
+        let ended = editor.updates("tool_call_update").pop().unwrap().clone();
         assert_eq!(ended["status"], status, "{name}");
     }
     assert_eq!(editor.questions.len(), 3, "nobody was asked");
     let set = editor.ask("session/set_mode", mode("yolo")).await;
     let why = set["error"]["message"].as_str().unwrap();
-    assert_eq!(why, "there is no mode `yolo`; there are: ask, deny, auto");
+    assert_eq!(why, "there is no mode `yolo`; known: ask, deny, auto");
     editor.leave().await;
 }
 
@@ -314,10 +329,11 @@ async fn children_are_calls_with_few_notes() {
     };
     let notes = of("1.0.0");
     for note in ["5 calls, last: read a.txt", "10 calls, last: read a.txt"] {
-        assert!(notes.iter().any(|told| told == note), "no `{note}` in {notes:?}");
+        assert!(notes.iter().any(|actual| actual == note), "no `{note}` in {notes:?}");
     }
     assert_eq!(of("1.0.1").len(), 2, "its beginning and its end");
-    let own = editor.told("tool_call").iter().filter(|call| call["title"] == "read a.txt").count();
+    let own =
+        editor.updates("tool_call").iter().filter(|call| call["title"] == "read a.txt").count();
     assert_eq!(own, 0, "calls of children are not told one by one");
     editor.leave().await;
 }
@@ -398,8 +414,8 @@ async fn every_fault_is_answered_and_the_next_message_is_read() {
     ] {
         let answer = editor.ask(method, params).await;
         assert_eq!(answer["error"]["code"], code, "{method}: {answer}");
-        let told = answer["error"]["message"].as_str().unwrap();
-        assert!(told.contains(why), "{method}: {told}");
+        let actual = answer["error"]["message"].as_str().unwrap();
+        assert!(actual.contains(why), "{method}: {actual}");
     }
     assert_eq!(stop_reason(&editor.prompt(&session, "Still there?").await), "end_turn");
     assert_eq!(server.requests().len(), 1, "no fault reached the model");
@@ -424,8 +440,8 @@ async fn a_prompt_during_a_prompt_is_refused_and_disturbs_nothing() {
     ] {
         let answer = editor.ask(method, params).await;
         assert_eq!(answer["error"]["code"], -32600, "{answer}");
-        let told = answer["error"]["message"].as_str().unwrap();
-        assert!(told.ends_with("is in a turn: wait for its end, or cancel it"), "{told}");
+        let actual = answer["error"]["message"].as_str().unwrap();
+        assert!(actual.ends_with("is in a turn: wait for its end, or cancel it"), "{actual}");
     }
     gate.open();
     assert_eq!(stop_reason(&editor.answer(first).await), "end_turn");

@@ -91,11 +91,11 @@ async fn family(
         },
         ..DelegationConfig::default()
     };
-    let mut parts =
+    let mut config =
         SessionConfig { observers: vec![seen.clone()], ..SessionConfig::new(Catalog::default()) };
-    parts.record.sync = SyncMode::Never;
-    parts.children.heartbeat = Some(Heartbeat::default());
-    change(&mut parts, &mut policy);
+    config.record.sync = SyncMode::Never;
+    config.children.heartbeat = Some(Heartbeat::default());
+    change(&mut config, &mut policy);
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy, Arc::new(FixedClock(5))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
@@ -107,14 +107,14 @@ async fn family(
     let tool = Arc::new(Hold(ToolSpec { time_limit: None, ..ToolSpec::read_only(decl) }));
     let origin = Origin::Linked { krate: "tests".into() };
     catalog.insert(CatalogEntry { toolset: ToolsetName::literal("t"), origin, tool }).unwrap();
-    parts.tools.catalog = Arc::new(catalog);
+    config.tools.catalog = Arc::new(catalog);
     let rule = move |task: &str, results: usize| {
         let (seconds, reply) = rule(task, results);
         (seconds * 1000, reply)
     };
-    parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::new(rule))));
+    config.models.insert("t/m", "m", Arc::new(TimedModel(Arc::new(rule))));
     let dir = SessionDir::new(folder.path());
-    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
     assert!(seen.control.set(session.control()).is_ok());
     let grant = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
@@ -199,20 +199,20 @@ async fn children_have_so_much_time_together_and_a_closing_answer() {
         ("quick", 0) => (10, hold(300)),
         _ => (0, Reply::text("m", "Done.")),
     };
-    let (records, outcome) = family(rule, |parts, _| {
-        parts.children.time_limit = Some(Duration::from_secs(100));
+    let (records, outcome) = family(rule, |config, _| {
+        config.children.time_limit = Some(Duration::from_secs(100));
     })
     .await;
     assert_eq!(outcome.status, Status::Completed);
     let ends = ends(&records);
-    let told = |outcome: &Outcome| {
+    let describe = |outcome: &Outcome| {
         let seconds = outcome.duration_ms / 1000;
         (outcome.status, outcome.exit_reason, outcome.text.clone(), seconds, outcome.iterations)
     };
     let text = |text: &str| Some(text.to_owned());
-    let told: Vec<_> = ends.iter().map(told).collect();
+    let describe: Vec<_> = ends.iter().map(describe).collect();
     assert_eq!(
-        told,
+        describe,
         [
             (Status::Completed, ExitReason::Completed, text("Done."), 40, 2),
             (Status::Completed, ExitReason::Budget, text("So far."), 100, 2),
@@ -240,8 +240,8 @@ async fn a_child_has_the_time_of_its_configuration_and_then_some_to_close() {
         let (records, outcome) =
             family(rule, |_, policy| policy.limits.child_timeout_seconds = seconds).await;
         assert_eq!(outcome.status, Status::Completed);
-        let told = |end: &Outcome| (end.exit_reason, end.text.clone(), end.duration_ms / 1000);
-        ends(&records).iter().map(told).collect::<Vec<_>>()
+        let describe = |end: &Outcome| (end.exit_reason, end.text.clone(), end.duration_ms / 1000);
+        ends(&records).iter().map(describe).collect::<Vec<_>>()
     };
     let text = |text: &str| Some(text.to_owned());
     let short = (ExitReason::Completed, text("Done."), 40);
@@ -350,9 +350,9 @@ async fn fifty_children_with_commands_end_within_two_seconds_and_what_was_done_i
         let done = async {
             loop {
                 let mut command = lab.deputize(&["agents", "--once", "--json"]);
-                let told = command.output().await.unwrap().stdout;
-                let told: Value = serde_json::from_slice(&told).unwrap();
-                let agents = told["sessions"][0]["agents"].as_array().unwrap().clone();
+                let actual = command.output().await.unwrap().stdout;
+                let actual: Value = serde_json::from_slice(&actual).unwrap();
+                let agents = actual["sessions"][0]["agents"].as_array().unwrap().clone();
                 let done = agents.iter().filter(|agent| agent["status"] == "completed");
                 if done.count() == DONE {
                     return;
@@ -362,8 +362,8 @@ async fn fifty_children_with_commands_end_within_two_seconds_and_what_was_done_i
         };
         soon("the quick ones", done).await;
         let (ended, took) = ended_by(Signal::INT, &lab, running).await;
-        let told: Value = serde_json::from_str(&ended.out).unwrap();
-        let children = told["children"].as_array().unwrap();
+        let actual: Value = serde_json::from_str(&ended.out).unwrap();
+        let children = actual["children"].as_array().unwrap();
         assert_eq!(children.len(), ALL);
         for (index, child) in children.iter().enumerate() {
             let status = if index < DONE { "completed" } else { "interrupted" };

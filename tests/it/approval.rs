@@ -192,6 +192,6 @@ async fn a_question_shows_every_argument_beside_the_command() {
     assert!(lab.work("ran").exists());
     // What is approved without a question is told whole, too.
     let ended = lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
-    let told = "approved without asking: touch ran (with timeout_seconds: 300)";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    let expected = "approved without asking: touch ran (with timeout_seconds: 300)";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 }

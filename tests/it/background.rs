@@ -44,12 +44,12 @@ async fn family(gates: Vec<Barrier>) -> MockServer {
     let server = model(move |asked| match child(&asked.system()) {
         Some(number) => text(&format!("{number} is done.")).held_by(&gates[number]),
         None if asked.results().is_empty() => call("delegate_task", tasks(gates.len())),
-        None => text(&format!("I know of {}.", told(asked))),
+        None => text(&format!("I know of {}.", end_count(asked))),
     });
     server.await
 }
 
-fn told(asked: &ChatRequest) -> usize {
+fn end_count(asked: &ChatRequest) -> usize {
     asked.users().iter().filter(|text| text.starts_with("Your background child ")).count()
 }
 
@@ -80,8 +80,8 @@ async fn delivered(lab: &Lab) -> Vec<String> {
     let mut command = lab.deputize(&["sessions", "export"]);
     command.arg(lab.session());
     let ended = RunningProgram::start(command).end().await.with_code(0);
-    let told = ended.events("child.delivered").into_iter();
-    told.map(|it| it["agent"].as_str().unwrap().rsplit('.').next().unwrap().to_owned()).collect()
+    let actual = ended.events("child.delivered").into_iter();
+    actual.map(|it| it["agent"].as_str().unwrap().rsplit('.').next().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -112,10 +112,10 @@ async fn a_parent_rests_and_is_woken_by_each_end() {
     let parent: Vec<_> = parent.iter().filter(|asked| child(&asked.system()).is_none()).collect();
     let handles = parent[1].results()[0].to_owned();
     assert!(handles.contains("\"status\":\"running\""), "{handles}");
-    let told = parent[2].last_user();
-    assert!(told.contains("\"task_index\":1,\"status\":\"completed\""), "{told}");
-    assert!(told.contains("1 is done."), "{told}");
-    assert!(told.contains("has ended: completed. Its goal: \"child 1\".\n"), "{told}");
+    let actual = parent[2].last_user();
+    assert!(actual.contains("\"task_index\":1,\"status\":\"completed\""), "{actual}");
+    assert!(actual.contains("1 is done."), "{actual}");
+    assert!(actual.contains("has ended: completed. Its goal: \"child 1\".\n"), "{actual}");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_child_is_reported_with_the_same_facts_whether_or_not_it_is_waited_for
             MockAnswer::reply(&Reply { usage, ..reply })
         }
     };
-    let mut told = Vec::new();
+    let mut actual = Vec::new();
     for background in [false, true] {
         let lab = Lab::new();
         fs::write(lab.work("a.txt"), "old").unwrap();
@@ -169,9 +169,9 @@ async fn a_child_is_reported_with_the_same_facts_whether_or_not_it_is_waited_for
         let tokens = told_all["tokens"]["input"].as_u64().unwrap();
         assert_eq!(tokens, if background { 700 } else { 600 });
         child["agent"] = json!(child["agent"].as_str().unwrap().replace("/2.0.0", ""));
-        told.push(child);
+        actual.push(child);
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(actual[0], actual[1]);
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn an_interrupt_ends_them_and_a_resume_tells_of_them() {
         let server = model(move |asked| match child(&asked.system()) {
             Some(_) => call("terminal", json!({ "command": stay })),
             None if asked.results().is_empty() => call("delegate_task", tasks(3)),
-            None => text(&format!("I know of {}.", told(asked))),
+            None => text(&format!("I know of {}.", end_count(asked))),
         });
         let server = server.await;
         let mut begun = lab.pipe("begun");

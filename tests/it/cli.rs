@@ -75,7 +75,7 @@ async fn nothing_piped_in_is_reported_where_something_was_to_come() {
     let server = model(|_| text("Fine.")).await;
     let empty = "note: standard input was empty: nothing of it goes with the task";
     fs::write(lab.work("empty"), "").unwrap();
-    for (nothing, told) in [
+    for (nothing, actual) in [
         ("deputize Go < /dev/null", false),
         ("deputize Go <&-", false),
         // Something was to come.
@@ -83,8 +83,8 @@ async fn nothing_piped_in_is_reported_where_something_was_to_come() {
         ("deputize Go < empty", true),
     ] {
         let ended = shell(&lab, &server, nothing).await.with_code(0);
-        assert_eq!(ended.err.contains(empty), told, "{nothing}: {}", ended.err);
-        assert_eq!(ended.err.contains("standard input"), told, "{nothing}: {}", ended.err);
+        assert_eq!(ended.err.contains(empty), actual, "{nothing}: {}", ended.err);
+        assert_eq!(ended.err.contains("standard input"), actual, "{nothing}: {}", ended.err);
         assert_eq!(last_message(&server), "Go", "{nothing}");
     }
 }
@@ -94,8 +94,8 @@ async fn material_that_is_too_long_is_cut_and_an_agent_reads_the_rest() {
     let lab = Lab::new();
     let server = model(|asked| match asked.results().as_slice() {
         [] => {
-            let told = asked.last_user().to_owned();
-            let path = told.split("all of them are in ").nth(1).unwrap();
+            let actual = asked.last_user().to_owned();
+            let path = actual.split("all of them are in ").nth(1).unwrap();
             let path = path.split(']').next().unwrap();
             let read = json!({"path": path, "offset": 900, "limit": 1});
             MockAnswer::reply(&Reply::calls("mock", [("read_file", read)]))
@@ -208,8 +208,8 @@ async fn the_doctor_looks_for_the_program_that_children_are() {
     let set = format!("delegation.acp_command={}", program.display());
     let args = ["doctor", "-m", "offline", "--set", &set];
     let missing = ended(&lab, &args).await.with_code(1);
-    let line = |told: &ProgramEnd| {
-        let mut lines = told.out.lines();
+    let line = |actual: &ProgramEnd| {
+        let mut lines = actual.out.lines();
         lines.find(|line| line.contains("external agent")).unwrap().to_owned()
     };
     assert!(line(&missing).starts_with("fail  external agent"), "{}", missing.out);

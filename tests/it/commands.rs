@@ -19,7 +19,7 @@ async fn ended(lab: &Lab, args: &[&str]) -> ProgramEnd {
 
 /// Runs one command after the other and puts down how each ended.
 async fn transcript(lab: &Lab, rows: &[&[&str]]) -> String {
-    let mut told = String::new();
+    let mut actual = String::new();
     for args in rows {
         let ProgramEnd { code, out, err, .. } = ended(lab, args).await;
         let code = code.unwrap();
@@ -28,15 +28,15 @@ async fn transcript(lab: &Lab, rows: &[&[&str]]) -> String {
             .filter(|(_, text)| !text.is_empty())
             .map(|(name, text)| format!("--- {name}\n{text}"))
             .collect();
-        told += &format!("$ deputize {}\n{streams}--- exit code {code}\n\n", args.join(" "));
+        actual += &format!("$ deputize {}\n{streams}--- exit code {code}\n\n", args.join(" "));
     }
-    told
+    actual
 }
 
 /// Holds a snapshot without what differs between runs and machines.
 #[track_caller]
-fn holds(lab: &Lab, name: &str, told: &str) {
-    let told = told.replace(&*lab.path("").to_string_lossy(), "LAB/");
+fn holds(lab: &Lab, name: &str, actual: &str) {
+    let actual = actual.replace(&*lab.path("").to_string_lossy(), "LAB/");
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\d{8}-\d{6}-[a-z]{6}", "SESSION");
     settings.add_filter(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN");
@@ -46,7 +46,7 @@ fn holds(lab: &Lab, name: &str, told: &str) {
     // What holds processes, and how many files may be open, is the machine's to say.
     settings.add_filter(r"\w+ +(processes|open files)  .*", "HELD  $1");
     settings.add_filter(r"([< /a-z_])[a-z2-7]{12}>", "${1}MARK>");
-    settings.bind(|| insta::assert_snapshot!(name, told));
+    settings.bind(|| insta::assert_snapshot!(name, actual));
 }
 
 fn write(path: &Path, text: &str) {
@@ -66,7 +66,7 @@ async fn tools_and_toolsets() {
     // Without it, one of the tools cannot be used.
     require!(program("python3"));
     let lab = Lab::new();
-    let told = transcript(
+    let actual = transcript(
         &lab,
         &[
             &["toolsets", "list"],
@@ -80,7 +80,7 @@ async fn tools_and_toolsets() {
         ],
     )
     .await;
-    holds(&lab, "tools", &told);
+    holds(&lab, "tools", &actual);
 
     let listed = ended(&lab, &["tools", "list", "--json"]).await.with_code(0);
     let listed: Value = serde_json::from_str(&listed.out).unwrap();
@@ -105,7 +105,7 @@ async fn toolsets_are_chosen_in_the_persons_file() {
     let lab = Lab::new();
     let file = lab.path("home/config.yaml");
     write(&file, "# mine\nmodel: offline   # no key\n");
-    let told = transcript(
+    let actual = transcript(
         &lab,
         &[
             &["tools", "disable", "delegation"],
@@ -132,7 +132,7 @@ async fn toolsets_are_chosen_in_the_persons_file() {
     )
     .await;
     let now = fs::read_to_string(&file).unwrap();
-    holds(&lab, "tools_chosen", &format!("{told}=== the file\n{now}"));
+    holds(&lab, "tools_chosen", &format!("{actual}=== the file\n{now}"));
 
     // Nobody hands work on who has no tool for it.
     let prompt = ["prompt", "--tools", "-m", "offline"];
@@ -152,6 +152,20 @@ async fn toolsets_are_chosen_in_the_persons_file() {
 }
 
 #[tokio::test]
+async fn help_is_also_a_word() {
+    let lab = Lab::new();
+    for (words, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "run"], &["run", "--help"]),
+        (&["help", "cron", "add"], &["cron", "add", "--help"]),
+    ] {
+        let [word, option] = [ended(&lab, words).await, ended(&lab, option).await];
+        assert_eq!(word.with_code(0).out, option.with_code(0).out, "{words:?}");
+    }
+    ended(&lab, &["help", "nope"]).await.with_code(2);
+}
+
+#[tokio::test]
 async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     let lab = Lab::new();
     let file = lab.path("home/config.yaml");
@@ -164,6 +178,9 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     let (code, err, now) = change(model, &["disable", "coding"]).await;
     let left = "[clarify, code_execution, cronjob, memory, messaging, session_search, web]";
     assert_eq!((code, now.clone()), (0, format!("{model}toolsets: {left}\n")), "{err}");
+    let back = "note: no longer there: delegation, file, skills, terminal, todo; `deputize tools enable \
+                coding` gives them back\n";
+    assert!(err.contains(back), "{err}");
     let (code, err, again) = change(&now, &["disable", "coding"]).await;
     assert_eq!((code, again), (0, now), "{err}");
     assert!(err.starts_with("disabled already: coding; "), "{err}");
@@ -172,11 +189,9 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     assert_eq!(now, "toolsets:\n  - web\n", "{err}");
 
     // What has other tools too stays, and the error names it.
-    for (before, name, holder, whole) in [
-        (model, "file_read", "file", "file"),
-        (model, "research", "file", "delegation, web, file"),
-        ("toolsets: [coding, web]\n", "file", "coding", "coding"),
-    ] {
+    for (before, name, holder, whole) in
+        [(model, "file_read", "file", "file"), (model, "research", "file", "delegation, web, file")]
+    {
         let (code, err, now) = change(before, &["disable", name]).await;
         assert_eq!((code, now.as_str()), (2, before), "{err}");
         let said = format!(
@@ -185,6 +200,19 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
         );
         assert_eq!(err, said);
     }
+    // What is made of others gives way to the others.
+    let (code, err, now) = change("toolsets: [coding, web]\n", &["disable", "file"]).await;
+    let left = "toolsets: [web, delegation, skills, terminal, todo]\n";
+    assert_eq!((code, now.as_str()), (0, left), "{err}");
+    let (code, err, now) = change("toolsets:\n  - coding\n", &["disable", "delegation"]).await;
+    let left = "toolsets:\n  - file\n  - skills\n  - terminal\n  - todo\n";
+    assert_eq!((code, now.as_str()), (0, left), "{err}");
+    let (_, err, now) = change("toolsets: [coding]\n", &["enable", "delegation"]).await;
+    assert_eq!(now, "toolsets: [coding]\n", "{err}");
+    assert!(err.starts_with("enabled already: delegation; "), "{err}");
+    let all = "[clarify, code_execution, cronjob, memory, messaging, session_search, web]";
+    let (_, err, now) = change(&format!("{model}toolsets: {all}\n"), &["enable", "coding"]).await;
+    assert_eq!(now, model, "{err}");
     let (code, err, now) =
         change("toolsets: [coding, delegation]\n", &["disable", "delegation"]).await;
     assert_eq!((code, now.as_str()), (0, "toolsets: [coding]\n"), "{err}");
@@ -194,6 +222,28 @@ async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
     assert_eq!((code, now.as_str()), (0, model), "{err}");
     let (_, err, now) = change("toolsets: [web]\n", &["enable", "file_read"]).await;
     assert_eq!(now, "toolsets: [web, file_read]\n", "{err}");
+}
+
+#[tokio::test]
+async fn several_toolsets_are_disabled_at_once_and_one_that_is_off_is_so_already() {
+    let lab = Lab::new();
+    let file = lab.path("home/config.yaml");
+    write(&file, "toolsets: [file, web, memory]\n");
+    // What a killed process left of its change goes with the next one.
+    let left = lab.path("home/.config.yaml.new");
+    fs::write(&left, "toolsets: [").unwrap();
+    let wrong = ended(&lab, &["tools", "disable", "web", "memry"]).await.with_code(2);
+    assert_eq!(
+        wrong.err,
+        "error: there is no toolset `memry`\nhint: the nearest name is `memory`\n"
+    );
+    ended(&lab, &["tools", "disable", "web", "memory"]).await.with_code(0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "toolsets: [file]\n");
+    assert!(!left.exists());
+    let off = ended(&lab, &["tools", "disable", "browser"]).await.with_code(0);
+    let why = "it is off until `browser.enabled` is set";
+    assert_eq!(off.err, format!("disabled already: browser: {why}\n"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "toolsets: [file]\n");
 }
 
 #[tokio::test]
@@ -219,7 +269,7 @@ async fn a_good_configuration_and_a_broken_one() {
                   default_toolsets: [fil, web]\n  toolset_ceiling: [nope3]\nproviders:\n  x:\n    \
                   base_url: http://127.0.0.1:1/v1\n    headers: {\"bad header\": \"x\"}\n";
     write(&lab.work("broken.yaml"), broken);
-    let told = transcript(
+    let actual = transcript(
         &lab,
         &[
             &["config", "path"],
@@ -236,7 +286,7 @@ async fn a_good_configuration_and_a_broken_one() {
         ],
     )
     .await;
-    holds(&lab, "config", &told);
+    holds(&lab, "config", &actual);
 
     let schema = ended(&lab, &["config", "schema"]).await.with_code(0);
     let schema: Value = serde_json::from_str(&schema.out).unwrap();
@@ -260,7 +310,7 @@ async fn sessions_are_listed_shown_exported_and_deleted() {
     let exported = ended(&lab, &["sessions", "export", &session]).await.with_code(0);
     assert_eq!(exported.events("session.end").len(), 1, "{exported:#?}");
 
-    let told = transcript(
+    let actual = transcript(
         &lab,
         &[
             &["sessions", "list"],
@@ -275,7 +325,7 @@ async fn sessions_are_listed_shown_exported_and_deleted() {
         ],
     )
     .await;
-    holds(&lab, "sessions", &told);
+    holds(&lab, "sessions", &actual);
 }
 
 #[tokio::test]
@@ -306,7 +356,7 @@ async fn the_doctor_says_what_works_and_what_does_not() {
     let server = MockServer::start([]).await.unwrap();
     let url = server.base_url();
     let path = lab.path("bin");
-    let mut told = String::new();
+    let mut actual = String::new();
     for args in [
         &["doctor"][..],
         &["doctor", "-m", "offline"],
@@ -320,10 +370,10 @@ async fn the_doctor_says_what_works_and_what_does_not() {
         command.env("PATH", &path);
         let ProgramEnd { code, out, err, .. } = RunningProgram::start(command).end().await;
         assert_eq!(err, "");
-        told += &format!("$ {}\n{out}--- exit code {}\n\n", args.join(" "), code.unwrap());
+        actual += &format!("$ {}\n{out}--- exit code {}\n\n", args.join(" "), code.unwrap());
     }
     let address = url.trim_start_matches("http://").trim_end_matches("/v1");
-    holds(&lab, "doctor", &told.replace(address, "HOST:PORT"));
+    holds(&lab, "doctor", &actual.replace(address, "HOST:PORT"));
     let [asked] = &server.requests()[..] else { panic!("one request is sent") };
     assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/v1/models"));
     assert_eq!(asked.header("authorization"), None);
@@ -343,13 +393,13 @@ async fn the_doctor_names_broken_jobs_and_memory_that_is_too_long() {
     write(&lab.path("home/memory/work.md"), "- Written in Rust.\n");
     let doctor = ended(&lab, &["doctor", "-m", "offline", "--json"]).await.with_code(0);
     let rows: Value = serde_json::from_str(&doctor.out).unwrap();
-    let told = |what: &str| -> String {
+    let describe = |what: &str| -> String {
         let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == what);
         let rows = rows.map(|row| format!("{} {}\n", row["health"], row["found"]));
         rows.collect::<String>().replace(&lab.path("home").display().to_string(), "HOME")
     };
-    insta::assert_snapshot!(told("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1""#);
-    insta::assert_snapshot!(told("memory files"), @r#""warn" "HOME/memory/user.md has 6022 bytes of entries, and prompts have the first 6000: shorten it with `deputize memory edit user`""#);
+    insta::assert_snapshot!(describe("jobs"), @r#""warn" "`HOME/cron/jobs/a.json` is not a valid job: EOF while parsing an object at line 1 column 1; `deputize cron edit a` corrects it, and `deputize cron rm a` deletes it""#);
+    insta::assert_snapshot!(describe("memory files"), @r#""warn" "HOME/memory/user.md has 6022 bytes of entries, and prompts have the first 6000: shorten it with `deputize memory edit user`""#);
 }
 
 #[tokio::test]
@@ -462,8 +512,8 @@ async fn a_task_of_several_arguments_is_refused_with_what_to_do() {
 async fn a_missing_key_of_an_address_for_children_is_reported_by_its_key() {
     let set = "delegation={base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: NOT_SET}";
     let run = ended(&Lab::new(), &["run", "-m", "offline", "--set", set, "List the files"]).await;
-    let told = "error: the server at delegation.base_url needs a key: set NOT_SET";
-    assert!(run.err.contains(told), "{}", run.err);
+    let expected = "error: the server at delegation.base_url needs a key: set NOT_SET";
+    assert!(run.err.contains(expected), "{}", run.err);
 }
 
 #[tokio::test]

@@ -201,11 +201,11 @@ async fn a_published_tokenizer_counts_what_a_server_does_not() {
     let url = server.base_url();
     let args = ["run", "-m", "openai/gpt-4o", "--base-url", &url, "--output", "json", "Go"];
     let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
-    assert_eq!(told["tokens"]["output"], 8, "{told:#}");
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(actual["tokens"]["output"], 8, "{actual:#}");
     // The whole body is a little more than its texts, which alone are counted.
     let body = server.requests()[0].json().to_string();
     let most = count_tokens("openai", "gpt-4o", &body).unwrap();
-    let input = told["tokens"]["input"].as_u64().unwrap();
+    let input = actual["tokens"]["input"].as_u64().unwrap();
     assert!((most * 8 / 10..most).contains(&input), "{input} of {most} tokens");
 }

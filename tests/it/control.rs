@@ -52,9 +52,9 @@ async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
 /// Returns the only session, as `agents --once --json` prints it.
 async fn seen(lab: &Lab) -> Value {
     let ended = deputize(lab, &["agents", "--once", "--json"]).await.with_code(0);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
-    let sessions = told["sessions"].as_array().unwrap();
-    assert_eq!(sessions.len(), 1, "{told:#}");
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
+    let sessions = actual["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 1, "{actual:#}");
     sessions[0].clone()
 }
 
@@ -120,10 +120,10 @@ async fn the_agents_of_a_run_are_seen_and_one_is_asked_to_end() {
     server.until_requests(3).await;
     let session = reachable(&lab).await;
 
-    let told = seen(&lab).await;
-    assert_eq!(told["running"], true, "{told:#}");
-    assert_eq!(told["pid"], running.pid().as_raw_nonzero().get());
-    let agents = told["agents"].as_array().unwrap();
+    let actual = seen(&lab).await;
+    assert_eq!(actual["running"], true, "{actual:#}");
+    assert_eq!(actual["pid"], running.pid().as_raw_nonzero().get());
+    let agents = actual["agents"].as_array().unwrap();
     let brief: Vec<_> = agents
         .iter()
         .map(|it| (it["depth"].clone(), it["status"].clone(), it["current_tool"].clone()))
@@ -160,10 +160,10 @@ async fn the_agents_of_a_run_are_seen_and_one_is_asked_to_end() {
 
     let left: Vec<_> = fs::read_dir(lab.path("home/control")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
-    let told = seen(&lab).await;
-    assert_eq!((&told["running"], &told["status"]), (&json!(false), &json!("completed")));
-    assert_eq!(told["agents"][1]["status"], "interrupted");
-    assert_eq!(told["agents"][2]["status"], "completed");
+    let actual = seen(&lab).await;
+    assert_eq!((&actual["running"], &actual["status"]), (&json!(false), &json!("completed")));
+    assert_eq!(actual["agents"][1]["status"], "interrupted");
+    assert_eq!(actual["agents"][2]["status"], "completed");
     let ended = deputize(&lab, &["agents", "stop", first]).await.with_code(1);
     assert!(ended.err.contains("does not run"), "{}", ended.err);
     let ended = deputize(&lab, &["agents", "stop", short]).await.with_code(1);
@@ -200,10 +200,10 @@ async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_i
     let ended = running.end().await.with_code(0);
     let requests = server.requests();
     let asked = ChatRequest::of(requests.last().unwrap());
-    let told = asked.results()[0];
-    let told = &told[told.find("{\"results\"").unwrap()..];
-    let told = serde_json::Deserializer::from_str(told).into_iter::<Value>().next();
-    let entry = &told.unwrap().unwrap()["results"][0];
+    let actual = asked.results()[0];
+    let actual = &actual[actual.find("{\"results\"").unwrap()..];
+    let actual = serde_json::Deserializer::from_str(actual).into_iter::<Value>().next();
+    let entry = &actual.unwrap().unwrap()["results"][0];
     let why = "a person stopped it";
     let how = ["status", "exit_reason", "error"].map(|field| entry[field].clone());
     assert_eq!(how, ["interrupted", "interrupted", why].map(Value::from));
@@ -266,13 +266,13 @@ async fn a_tree_is_asked_to_end_as_a_whole() {
     let session = reachable(&lab).await;
     deputize(&lab, &["agents", "stop", &session, "--tree"]).await.with_code(0);
     let ended = running.end().await.with_code(130);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
-    assert_eq!(told["children"].as_array().unwrap().len(), 2);
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(actual["children"].as_array().unwrap().len(), 2);
     let above = "a person stopped an agent above it";
-    for child in told["children"].as_array().unwrap() {
-        assert_eq!([&child["status"], &child["error"]], ["interrupted", above], "{told:#}");
+    for child in actual["children"].as_array().unwrap() {
+        assert_eq!([&child["status"], &child["error"]], ["interrupted", above], "{actual:#}");
     }
-    assert_eq!(told["error"], "a person stopped it", "{told:#}");
+    assert_eq!(actual["error"], "a person stopped it", "{actual:#}");
 }
 
 #[tokio::test]
@@ -286,12 +286,12 @@ async fn a_task_that_waited_when_all_was_stopped_is_among_the_children_of_the_js
     let session = reachable(&lab).await;
     deputize(&lab, &["agents", "stop", &session, "--tree"]).await.with_code(0);
     let ended = running.end().await.with_code(130);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
-    let children = told["children"].as_array().unwrap();
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
+    let children = actual["children"].as_array().unwrap();
     let brief = |child: &Value| {
         [child["task_index"].clone(), child["status"].clone(), child["api_calls"].clone()]
     };
-    assert_eq!(children.len(), 2, "{told:#}");
+    assert_eq!(children.len(), 2, "{actual:#}");
     assert_eq!(brief(&children[0]), [json!(0), json!("interrupted"), json!(1)]);
     assert_eq!(brief(&children[1]), [json!(1), json!("interrupted"), json!(0)]);
     let error = children[1]["error"].as_str().unwrap();
@@ -334,8 +334,8 @@ async fn a_paused_run_starts_no_children_until_it_may_again() {
     let goals: Vec<_> = goals.iter().map(|it| it["goal"].as_str().unwrap()).collect();
     assert_eq!(goals, ["Share it", "In time"]);
     let refused = &ended.events("tool.end")[1];
-    let told = refused["preview"].as_str().unwrap();
-    assert!(told.contains("E_PAUSED"), "{told}");
+    let actual = refused["preview"].as_str().unwrap();
+    assert!(actual.contains("E_PAUSED"), "{actual}");
 }
 
 #[tokio::test]
@@ -497,6 +497,6 @@ async fn without_once_they_are_shown_once_and_that_is_said() {
     assert_eq!((shown.out, once.err.as_str()), (once.out, ""));
     let json = deputize(&lab, &["agents", "--json"]).await.with_code(0);
     assert_eq!(json.err, "");
-    let told: Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!(told["sessions"][0]["status"], "completed");
+    let actual: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(actual["sessions"][0]["status"], "completed");
 }

@@ -160,9 +160,9 @@ fn shows(page: &Value, real: &Value) -> bool {
     }
 }
 
-fn first_object(told: &str) -> Value {
-    let begin = told.find('{').unwrap_or_else(|| panic!("{told}"));
-    let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+fn first_object(actual: &str) -> Value {
+    let begin = actual.find('{').unwrap_or_else(|| panic!("{actual}"));
+    let mut values = serde_json::Deserializer::from_str(&actual[begin..]).into_iter::<Value>();
     values.next().unwrap().unwrap()
 }
 
@@ -188,13 +188,16 @@ async fn each_call_of_the_page_has_the_result_that_stands_there() {
             assert!(ended.err.contains(warned), "{}", ended.err);
             let requests = server.requests();
             let child = requests.iter().map(ChatRequest::of).rfind(is_child);
-            let told = child.unwrap().results()[0].to_owned();
-            assert!(told.contains("nobody is asked") && told.contains("needs a yes"), "{told}");
+            let actual = child.unwrap().results()[0].to_owned();
+            assert!(
+                actual.contains("nobody is asked") && actual.contains("needs a yes"),
+                "{actual}"
+            );
         }
         let requests = server.requests();
         let mut top = requests.iter().map(ChatRequest::of).filter(|asked| !is_child(asked));
-        let told = top.nth(1).expect("a request with the result").results()[0].to_owned();
-        let real = if plain { Value::String(told) } else { first_object(&told) };
+        let actual = top.nth(1).expect("a request with the result").results()[0].to_owned();
+        let real = if plain { Value::String(actual) } else { first_object(&actual) };
         if !shows(&result, &real) {
             wrong += &format!("=== {call} {args:?}\npage: {result:#}\nreal: {real:#}\n");
         }
@@ -239,11 +242,11 @@ async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
     running.end().await.with_code(0);
     let requests = server.requests();
     let top = requests.iter().map(ChatRequest::of).filter(|asked| !is_child(asked));
-    let told: Vec<Vec<String>> =
+    let actual: Vec<Vec<String>> =
         top.map(|asked| asked.results().into_iter().map(str::to_owned).collect()).collect();
-    let told = told.into_iter().max_by_key(Vec::len).unwrap();
-    for (answer, told) in answers.iter().zip(&told[1..]) {
-        let real = first_object(told);
+    let actual = actual.into_iter().max_by_key(Vec::len).unwrap();
+    for (answer, actual) in answers.iter().zip(&actual[1..]) {
+        let real = first_object(actual);
         assert!(shows(answer, &real), "page: {answer:#}\nreal: {real:#}");
     }
 }
@@ -276,8 +279,8 @@ async fn a_child_that_has_ended_gets_the_further_task_that_stands_there() {
     let last = last.unwrap();
     let real = first_object(last.results()[1]);
     assert!(shows(&status, &real), "page: {status:#}\nreal: {real:#}");
-    let told = last.last_user();
-    assert!(told.contains("has a further task for you:"), "{told}");
+    let actual = last.last_user();
+    assert!(actual.contains("has a further task for you:"), "{actual}");
 }
 
 #[tokio::test]

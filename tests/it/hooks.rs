@@ -52,12 +52,12 @@ async fn hooks_see_parent_and_child_at_every_moment_and_no_secret() {
     let ended = run(&lab, &server, &["go"]).await.with_code(0);
 
     let seen = seen(&lab, "seen");
-    let told = seen.iter().map(|moment| {
-        let tool = moment["tool"].as_str().unwrap_or("-");
-        format!("{} {tool} {}", moment["event"].as_str().unwrap(), moment["depth"])
+    let actual = seen.iter().map(|event| {
+        let tool = event["tool"].as_str().unwrap_or("-");
+        format!("{} {tool} {}", event["event"].as_str().unwrap(), event["depth"])
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        actual.collect::<Vec<_>>(),
         [
             "UserPromptSubmit - 0",
             "PreToolUse delegate_task 0",
@@ -174,7 +174,8 @@ async fn hooks_of_a_project_are_not_obeyed_and_a_replay_runs_none() {
 async fn the_example_of_the_page_does_what_it_says() {
     let page = include_str!("../../docs/guide/hooks.md");
     let script = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let told = page.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap();
+    let actual =
+        page.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap();
     let lab = Lab::new();
     fs::write(lab.path("hook.sh"), script).unwrap();
     let command = format!("sh {}", lab.path("hook.sh").display());
@@ -189,7 +190,7 @@ async fn the_example_of_the_page_does_what_it_says() {
     .await;
     let ended = run(&lab, &server, &["go"]).await.with_code(0);
     let said = ended.events("model.response").pop().unwrap();
-    assert!(said["text"].as_str().unwrap().contains(told), "{said}");
+    assert!(said["text"].as_str().unwrap().contains(actual), "{said}");
     assert!(lab.work("b.txt").exists() && !lab.work("db").exists());
 }
 
@@ -202,7 +203,7 @@ async fn a_hook_whose_program_is_not_there_or_may_not_be_run_is_warned_of() {
     );
     fs::create_dir_all(lab.path("bin")).unwrap();
     fs::write(lab.path("bin/plain"), "#!/bin/sh\n").unwrap();
-    let told = [
+    let expected = [
         "`hooks.PreToolUse`: `~/bin/typo` cannot be run: No such file or directory",
         "`hooks.PreToolUse`: `~/bin/plain` may not be run (chmod +x ~/bin/plain); a hook that cannot \
          run stops nothing",
@@ -211,12 +212,12 @@ async fn a_hook_whose_program_is_not_there_or_may_not_be_run_is_warned_of() {
     let check = RunningProgram::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
     let doctor = RunningProgram::start(lab.deputize(&["doctor", "-m", "offline"])).end().await;
     let doctor = doctor.with_code(0);
-    for words in told {
+    for words in expected {
         let line = check.err.lines().find(|line| line.contains(words));
         assert!(line.is_some_and(|line| line.starts_with("warning: ")), "{words}: {}", check.err);
         let row = doctor.out.lines().find(|row| row.contains(words));
         assert!(row.is_some_and(|row| row.starts_with("warn  hook ")), "{words}: {}", doctor.out);
     }
-    assert_eq!(check.err.lines().count(), told.len(), "{}", check.err);
+    assert_eq!(check.err.lines().count(), expected.len(), "{}", check.err);
     assert!(check.out.contains("warnings: 3"), "{}", check.out);
 }

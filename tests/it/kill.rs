@@ -424,8 +424,8 @@ async fn a_command_that_had_started_is_not_run_again() {
         let ended = resume(&lab, &server, &set).await.with_code(0);
         assert_eq!(ended.out, "I looked.\n");
         assert_eq!(fs::read_to_string(lab.work("ran")).unwrap(), "ran\n");
-        let told = "session recovered: a call has an unknown outcome: run echo ran";
-        assert!(ended.err.contains(told), "{}", ended.err);
+        let expected = "session recovered: a call has an unknown outcome: run echo ran";
+        assert!(ended.err.contains(expected), "{}", ended.err);
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
         let results = ChatRequest::of(&requests[1]);
@@ -477,8 +477,8 @@ async fn a_flipped_bit_in_the_middle_leaves_a_session_to_read() {
     fs::write(&file, &bytes).unwrap();
 
     let ended = resume(&lab, &server, &["Second question"]).await.with_code(1);
-    let told = format!("line {line} of session file `{}` is damaged", file.display());
-    assert!(ended.err.contains(&told), "{told}\n{}", ended.err);
+    let expected = format!("line {line} of session file `{}` is damaged", file.display());
+    assert!(ended.err.contains(&expected), "{expected}\n{}", ended.err);
     assert_eq!((ended.out.as_str(), server.requests().len()), ("", 1));
     assert_eq!(fs::read(&file).unwrap(), bytes, "nothing is thrown away");
 
@@ -501,10 +501,10 @@ async fn what_is_no_session_is_reported_by_its_name() {
         ("binary", b"\x7fELF\x02\x01\n", 1, "is not a session file"),
         ("of later", b"{\"format\":99}\n", 1, "has format 99, this program reads up to 1"),
     ];
-    for (name, bytes, code, told) in cases {
+    for (name, bytes, code, actual) in cases {
         fs::write(&file, bytes).unwrap();
         let ended = resume(&lab, &server, &["Go on"]).await.with_code(code);
-        assert!(ended.err.contains(told), "{name}: {}", ended.err);
+        assert!(ended.err.contains(actual), "{name}: {}", ended.err);
         assert_eq!(fs::read(&file).unwrap(), bytes, "{name}");
     }
     let missing = lab.run(&server, &["--resume", "../../etc/passwd", "x"]).end().await;

@@ -98,8 +98,8 @@ fn published_crates_have_an_order_and_say_what_they_are() {
         .collect();
     assert!(left.contains_key("deputize-core") && !left.contains_key("deputize-tests"));
     for (name, package) in &left {
-        let told = [&package.description, &package.license];
-        assert!(told.into_iter().all(Option::is_some) && package.readme.is_some(), "{name}");
+        let actual = [&package.description, &package.license];
+        assert!(actual.into_iter().all(Option::is_some) && package.readme.is_some(), "{name}");
     }
     let mut published = BTreeSet::new();
     loop {
@@ -267,4 +267,17 @@ fn no_test_file_is_forgotten() {
             assert!(main.contains(&format!("mod {name};")), "tests/it/main.rs lacks `mod {name};`");
         }
     }
+}
+
+/// The front page of `core` has a table of its modules.
+#[test]
+fn the_front_page_of_core_has_a_row_for_each_public_module() {
+    let page = std::fs::read_to_string("../crates/core/src/lib.rs").unwrap();
+    let modules = page.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let table: Vec<&str> = page.lines().filter(|line| line.starts_with("//! | [`")).collect();
+    let is_missing = |module: &&str| {
+        let links = [format!("[`{module}`]"), format!("[`mod@{module}`]")];
+        !table.iter().any(|row| links.iter().any(|link| row.contains(link)))
+    };
+    assert_eq!(modules.filter(is_missing).collect::<Vec<_>>(), [""; 0]);
 }

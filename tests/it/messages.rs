@@ -105,12 +105,12 @@ async fn thinking_goes_back_byte_for_byte_in_its_place_through_a_tool_loop() {
     for name in ["a.txt", "b.txt"] {
         fs::write(folder.path().join(name), format!("This is {name}.\n")).unwrap();
     }
-    let mut parts = SessionConfig::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
+    let mut config = SessionConfig::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
     let model = Arc::new(model(endpoint(&server)));
-    parts.models.insert("mock/claude", "claude-5", model);
+    config.models.insert("mock/claude", "claude-5", model);
     let state = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(state.path());
-    let session = Session::create(&dir, SessionId::literal("test"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("test"), config).unwrap();
     let mut spec = session.top_agent("mock/claude", "What is here?", folder.path());
     spec.system = vec!["You read files.".into(), "Here.".into()];
     let grant = Grant { read: Some([folder.path().to_owned()].into()), ..Grant::default() };
@@ -176,14 +176,14 @@ async fn a_reply_that_is_no_stream() {
 #[tokio::test]
 async fn failures_are_reported_with_what_to_do_also_inside_a_stream_that_stays_open() {
     let never = Barrier::closed();
-    let told = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"});
+    let describe = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"});
     let answer = |status: u16, kind: &str, message: &str| {
-        MockAnswer::json(&told(kind, message)).status(status)
+        MockAnswer::json(&describe(kind, message)).status(status)
     };
     let inside = |events: usize, kind: &str| {
         let hello = messages_sse(&Reply::text("served", "Hello, this is a longer text."));
         let before: String = hello.split_inclusive("\n\n").take(events).collect();
-        let body = format!("{before}event: error\ndata: {}\n\n", told(kind, "So it is."));
+        let body = format!("{before}event: error\ndata: {}\n\n", describe(kind, "So it is."));
         MockAnswer::sse(body.as_str()).stall_at(body.len(), &never)
     };
     let long = "prompt is too long: 210000 tokens > 200000 maximum";
@@ -222,6 +222,6 @@ async fn a_reply_that_broke_off_says_what_was_counted() {
     let server = MockServer::start([MockAnswer::sse(body)]).await.unwrap();
     let error = ask(&model(endpoint(&server))).await.unwrap_err();
     assert_eq!((error.kind, error.partial.as_str()), (FailureKind::Incomplete, "Half of"));
-    let told = Usage { input: 43, cache_write: 40, output: 1, ..Usage::default() };
-    assert_eq!(error.usage, Some(Box::new(told)));
+    let actual = Usage { input: 43, cache_write: 40, output: 1, ..Usage::default() };
+    assert_eq!(error.usage, Some(Box::new(actual)));
 }

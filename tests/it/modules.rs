@@ -254,6 +254,94 @@ fn circles(folder: &Path) -> Vec<String> {
     found.map(|(parent, way)| format!("{}: {}", parent.join("::"), way.join(" → "))).collect()
 }
 
+/// The name of a module's own code among its children.
+const OWN: &str = "its own code";
+
+/// Returns what each module and its children use of each other: the children of their siblings and of
+/// what the module's file defines, and that file's code, without imports, of the children.
+fn families(modules: &Modules) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
+    let imports = imports(modules);
+    let mut arrows = siblings(modules);
+    for (module, code) in modules {
+        for path in paths(code, module) {
+            let path = resolve(path, modules, &imports);
+            // The nearest module above that the path leads into.
+            let above = (0..module.len()).rev().find(|at| path.starts_with(&module[..*at]));
+            let Some((above, item)) = above.and_then(|at| Some((at, path.get(at)?))) else {
+                continue;
+            };
+            let parent = module[..above].to_vec();
+            if modules.get(&parent).is_some_and(|code| defines(code, item)) {
+                let of_parent = arrows.entry(parent).or_default();
+                of_parent.entry(module[above].clone()).or_default().insert(OWN.to_owned());
+            }
+        }
+        let own = without_imports(code);
+        let children =
+            modules.keys().filter(|it| it.len() > module.len() && it.starts_with(module));
+        let children: BTreeSet<&String> = children.map(|it| &it[module.len()]).collect();
+        let brought = |child: &String| {
+            let of_module = imports.iter().filter(|((to, _), _)| to == module);
+            let from = |path: &Vec<String>| resolve(path.clone(), modules, &imports);
+            let mut names = of_module.filter(|(_, path)| {
+                let path = from(path);
+                path.starts_with(module) && path.get(module.len()) == Some(child)
+            });
+            has_word(&own, child, "::") || names.any(|((_, item), _)| has_word(&own, item, ""))
+        };
+        let used: BTreeSet<String> =
+            children.into_iter().filter(|child| brought(child)).cloned().collect();
+        if !used.is_empty() {
+            arrows.entry(module.clone()).or_default().insert(OWN.to_owned(), used);
+        }
+    }
+    arrows
+}
+
+/// Returns whether a source defines an item of that name.
+fn defines(code: &str, item: &str) -> bool {
+    let kinds = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
+    !item.is_empty() && kinds.iter().any(|kind| has_word(code, &format!("{kind} {item}"), ""))
+}
+
+/// Returns whether a source has a word, with these characters behind it.
+fn has_word(code: &str, word: &str, behind: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    code.match_indices(word).any(|(at, _)| {
+        let rest = &code[at + word.len()..];
+        !is_part(code[..at].chars().next_back())
+            && !is_part(rest.chars().next())
+            && rest.starts_with(behind)
+    })
+}
+
+fn without_imports(code: &str) -> String {
+    let mut own = String::new();
+    let mut is_import = false;
+    for line in code.lines() {
+        let text = line.trim_start();
+        let visible = text.strip_prefix("pub").map_or(text, |rest| {
+            let rest =
+                rest.strip_prefix('(').and_then(|it| it.split_once(')')).map_or(rest, |it| it.1);
+            rest.trim_start()
+        });
+        is_import |= visible.starts_with("use ");
+        if !is_import {
+            own.push_str(line);
+            own.push('\n');
+        }
+        is_import &= !line.contains(';');
+    }
+    own
+}
+
+/// Returns the modules that are in a circle with their children.
+fn family_circles(folder: &Path) -> Vec<String> {
+    let arrows = families(&modules(folder));
+    let found = arrows.iter().filter(|(_, arrows)| circle(arrows).is_some());
+    found.map(|(parent, _)| parent.join("::")).collect()
+}
+
 /// Returns the types with an inherent impl in another module than their own.
 fn spread_impls(folder: &Path) -> Vec<String> {
     let mut spread = Vec::new();
@@ -320,6 +408,38 @@ fn modules_of_a_crate_have_no_circle() {
     assert_none(circles);
 }
 
+/// The modules left whose file uses its children, which use what that file defines. The list must not
+/// grow.
+const LEFT: [(&str, &[&str]); 11] = [
+    (
+        "deputize",
+        &["command::cron", "command::mcp", "command::run", "command::sessions", "command::tools"],
+    ),
+    ("deputize-agent", &["agent"]),
+    ("deputize-core", &["event", "model", "rate_limit", "schema", "tool", "tool::context"]),
+    ("deputize-delegate", &["report"]),
+    ("deputize-macros", &[""]),
+    ("deputize-mcp", &["serve"]),
+    (
+        "deputize-offline",
+        &["", "entries", "lookup", "manifest", "modules", "report", "syntax", "task"],
+    ),
+    ("deputize-providers", &["anthropic_messages", "openai_chat"]),
+    ("deputize-runtime", &["snapshot"]),
+    ("deputize-testkit", &["server"]),
+    ("deputize-web", &["convert", "search"]),
+];
+
+#[test]
+fn a_module_that_uses_its_children_defines_nothing_that_they_use() {
+    let found = crates().into_iter().map(|(name, folder)| (name, family_circles(&folder)));
+    let found: BTreeMap<_, _> = found.filter(|(_, modules)| !modules.is_empty()).collect();
+    let left = LEFT.map(|(name, modules)| {
+        (name.to_owned(), modules.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
+    });
+    assert_eq!(found, BTreeMap::from(left));
+}
+
 #[test]
 fn an_inherent_impl_stands_in_the_module_of_its_type() {
     assert_none(spread_impls);
@@ -341,6 +461,23 @@ fn a_circle_and_a_spread_impl_are_found() {
     write("c.rs", "pub struct C;\nimpl crate::a::A {}\n");
     assert_eq!(circles(folder.path()), [": a → b"]);
     assert_eq!(spread_impls(folder.path()), ["A in c"]);
+}
+
+/// A module whose file uses its child, which uses what that file defines.
+#[test]
+fn a_circle_of_a_module_and_its_child_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    write("lib.rs", "mod a;\n");
+    write("a.rs", "mod b;\nmod c;\npub use b::f;\nuse c::C;\nfn g() { f(); }\n");
+    write("a/b.rs", "use super::C;\npub fn f(_: C) {}\n");
+    write("a/c.rs", "pub struct C;\n");
+    assert_eq!(family_circles(folder.path()), [""; 0]);
+    write("a.rs", "mod b;\nmod c;\npub use b::f;\npub struct C;\nfn g() { f(); }\n");
+    assert_eq!(family_circles(folder.path()), ["a"]);
+    write("a.rs", "mod b;\nmod c;\npub use b::f;\npub struct C;\n");
+    assert_eq!(family_circles(folder.path()), [""; 0]);
 }
 
 /// Two modules that use each other by what the module above them re-exports.

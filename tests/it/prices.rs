@@ -24,9 +24,9 @@ async fn refused(lab: &Lab, config: &str, words: &[&str]) {
     let run = with(lab, config, &["run", "Go"]).await.with_code(2);
     let check = with(lab, config, &["config", "check"]).await.with_code(2);
     let doctor = with(lab, config, &["doctor"]).await.with_code(1);
-    for (what, told) in [("run", &run.err), ("check", &check.err), ("doctor", &doctor.out)] {
+    for (what, actual) in [("run", &run.err), ("check", &check.err), ("doctor", &doctor.out)] {
         for word in words {
-            assert!(told.contains(word), "{what} lacks `{word}`: {told}");
+            assert!(actual.contains(word), "{what} lacks `{word}`: {actual}");
         }
     }
     assert!(check.err.contains("config.yaml:"), "where it stands: {}", check.err);
@@ -52,31 +52,31 @@ async fn a_price_that_is_not_known_is_found_before_the_run_and_its_remedy_works(
     let config = format!("{begin}  base_url: {far}\n");
     let price = r#"prices: {"qwen/a:b": {input: 1, output: 2}}"#;
     let entry = format!("{{base_url: {far}, {price}}}");
-    let told = [
+    let actual = [
         "`budget.usd` is a limit in dollars",
         "the price of `delegation:openai-chat/qwen/a:b` is not known",
         &format!("set `providers.NAME` to `{entry}`"),
         "`delegation.provider` to NAME in place of `delegation.base_url`",
     ];
-    refused(&lab, &config, &told).await;
+    refused(&lab, &config, &actual).await;
     // As it says, to the letter; but the server is one that is there.
     let entry = entry.replace(far, &near);
     let done = config.replace(&format!("base_url: {far}"), "provider: there");
     let done = done.replace("providers:\n", &format!("providers:\n  there: {entry}\n"));
     with(&lab, &done, &["config", "check"]).await.with_code(0);
     let ended = with(&lab, &done, &["run", "--output", "json", "Go"]).await.with_code(0);
-    let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-    assert!(told["children"][0]["cost_usd"].as_f64().unwrap() > 0.0, "{told:#}");
+    let actual: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert!(actual["children"][0]["cost_usd"].as_f64().unwrap() > 0.0, "{actual:#}");
 
     let config = format!("{providers}  other: {{base_url: \"{far}\"}}\n");
     let config = format!("{config}delegation:\n  budget: {{usd: 1}}\n  models: [other/a.b]\n");
     let entry = r#"prices: {"a.b": {input: 1, output: 2}}"#;
-    let told = [
+    let actual = [
         "`delegation.budget.usd` is a limit in dollars",
         "the price of `other/a.b` is not known",
         &format!("set `providers.other` to have `{entry}`"),
     ];
-    refused(&lab, &config, &told).await;
+    refused(&lab, &config, &actual).await;
     let done = config.replace(&format!("\"{far}\"}}"), &format!("\"{far}\", {entry}}}"));
     with(&lab, &done, &["config", "check"]).await.with_code(0);
     with(&lab, &done, &["run", "Go"]).await.with_code(0);
@@ -89,6 +89,6 @@ async fn a_price_that_is_not_known_is_found_before_the_run_and_its_remedy_works(
     refused(&lab, &config, &["the cost of children that are another program", "budget.seconds"])
         .await;
     let config = config.replace("usd: 1", "tokens: 1000");
-    let told = ["`delegation.budget.tokens` is a limit in tokens", "budget.seconds"];
-    refused(&lab, &config, &told).await;
+    let actual = ["`delegation.budget.tokens` is a limit in tokens", "budget.seconds"];
+    refused(&lab, &config, &actual).await;
 }

@@ -223,14 +223,14 @@ async fn an_interrupt_is_played() {
 fn background(asked: &ChatRequest) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     let goals = ["a", "b", "c"].map(|goal| json!({"goal": goal}));
-    let told = asked.users().iter().filter(|it| it.starts_with("Your background child")).count();
+    let actual = asked.users().iter().filter(|it| it.starts_with("Your background child")).count();
     MockAnswer::reply(&match (child, asked.results().len()) {
         (true, 0) => Reply::calls("mock", [("list_dir", json!({}))]),
         (true, _) => Reply::text("mock", "I looked."),
         (false, 0) => {
             Reply::calls("mock", [("delegate_task", json!({"tasks": goals, "background": true}))])
         }
-        (false, _) => Reply::text("mock", format!("I know of {told}.")),
+        (false, _) => Reply::text("mock", format!("I know of {actual}.")),
     })
 }
 
@@ -288,7 +288,7 @@ async fn children_that_a_kill_left_behind_are_played_with_the_end_that_they_got(
 }
 
 /// Returns the message about a difference, without what varies from run to run.
-fn told(lab: &Lab, ended: &ProgramEnd) -> String {
+fn describe(lab: &Lab, ended: &ProgramEnd) -> String {
     let file = fs::read_to_string(lab.path("t.jsonl")).unwrap();
     let header: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
     let mut text = ended.err.clone();
@@ -313,13 +313,13 @@ async fn other_tools_instructions_and_tasks_are_shown_as_they_differ() {
     assert_eq!(same.out, recorded.out);
     fs::write(lab.work("AGENTS.md"), "Use tabs.\nBe verbose.\nTest first.\n").unwrap();
     let other = replay(&lab, &there).await.with_code(1);
-    insta::assert_snapshot!("other_instructions", told(&lab, &other));
+    insta::assert_snapshot!("other_instructions", describe(&lab, &other));
     assert!(recorded.out.starts_with(&other.out) && !other.out.is_empty());
     // The recording has the instructions in it.
     assert_eq!(replay(&lab, &["-q"]).await.with_code(0).err, "");
 
     let other = replay(&lab, &["-t", "file"]).await.with_code(1);
-    insta::assert_snapshot!("other_tools", told(&lab, &other));
+    insta::assert_snapshot!("other_tools", describe(&lab, &other));
     let other = replay(&lab, &["go away"]).await.with_code(2);
     assert!(other.err.contains("the task differs from the recorded one, which is `go`"));
     for flag in [["-m", "offline"], ["--set", "model=offline"], ["--record", "x"]] {

@@ -124,11 +124,11 @@ async fn reasoning_goes_back_byte_for_byte_in_its_place_through_a_tool_loop() {
     for name in ["a.txt", "b.txt"] {
         fs::write(folder.path().join(name), format!("This is {name}.\n")).unwrap();
     }
-    let mut parts = SessionConfig::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
-    parts.models.insert("mock/m", "gpt-5", Arc::new(model(endpoint(&server))));
+    let mut config = SessionConfig::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
+    config.models.insert("mock/m", "gpt-5", Arc::new(model(endpoint(&server))));
     let state = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(state.path());
-    let session = Session::create(&dir, SessionId::literal("test"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("test"), config).unwrap();
     let mut spec = session.top_agent("mock/m", "What is here?", folder.path());
     spec.system = vec!["You read files.".into(), "Here.".into()];
     let grant = Grant { read: Some([folder.path().to_owned()].into()), ..Grant::default() };

@@ -40,6 +40,28 @@ async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
 }
 
 #[tokio::test]
+async fn without_a_message_a_whole_answer_is_printed_again_and_that_is_said() {
+    let lab = Lab::new();
+    let server = model(|asked| MockAnswer::reply(&Reply::text("mock", asked.last_user()))).await;
+    lab.run(&server, &["first"]).end().await.with_code(0);
+    let session = lab.session();
+    let note = format!(
+        "note: nothing is asked: the session has its answer already; `deputize run --resume {session} \
+         MESSAGE` goes on\n"
+    );
+    for more in [&[][..], &["-q"]] {
+        let args = [&["run", "--resume", session.as_str()], more].concat();
+        let again = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
+        assert_eq!(again.out, "first\n");
+        assert!(again.err.ends_with(&note), "{}", again.err);
+    }
+    assert_eq!(server.requests().len(), 1);
+    let args = ["run", "--resume", &session, "second"];
+    let on = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
+    assert!(!on.err.contains("nothing is asked"), "{}", on.err);
+}
+
+#[tokio::test]
 async fn a_pipe_gives_a_stored_session_a_new_message() {
     let lab = Lab::new();
     let server = model(|asked| MockAnswer::reply(&Reply::text("mock", asked.last_user()))).await;
@@ -140,8 +162,8 @@ async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
 /// Returns the one event of a kind that has an estimate.
 async fn estimate(lab: &Lab, kind: &str) -> Value {
     let exported = lab.deputize(&["sessions", "export", &lab.session()]);
-    let told = events(&RunningProgram::start(exported).end().await.with_code(0).out);
-    let mut found = told.into_iter().filter(|it| it["type"] == kind && it["estimated"] == true);
+    let actual = events(&RunningProgram::start(exported).end().await.with_code(0).out);
+    let mut found = actual.into_iter().filter(|it| it["type"] == kind && it["estimated"] == true);
     let one = found.next().expect("an estimate");
     assert_eq!(found.next(), None);
     one
@@ -154,7 +176,7 @@ async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resu
     let session = lab.session();
     let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
     let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
     let lost = estimate(&lab, "model.error").await;
     assert_eq!((&lost["kind"], &lost["depth"]), (&json!("incomplete"), &json!(1)), "{lost}");
     assert!(lost["message"].as_str().unwrap().contains("the program ended"), "{lost}");
@@ -162,9 +184,9 @@ async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resu
     let input = lost["input_tokens"].as_u64().unwrap();
     assert!((1_501..2_000).contains(&input), "{lost}");
     let tokens = |of: &Value| (of["tokens"]["input"].clone(), of["tokens"]["output"].clone());
-    assert_eq!(tokens(&told["children"][0]), (json!(3_000 + input), json!(400)), "{told}");
-    assert_eq!(tokens(&told), (json!(6_000 + input), json!(800)), "{told}");
-    assert_eq!(told["children"][0]["api_calls"], 3, "{told}");
+    assert_eq!(tokens(&actual["children"][0]), (json!(3_000 + input), json!(400)), "{actual}");
+    assert_eq!(tokens(&actual), (json!(6_000 + input), json!(800)), "{actual}");
+    assert_eq!(actual["children"][0]["api_calls"], 3, "{actual}");
     let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
     assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "seen\n");
 }
@@ -177,8 +199,13 @@ async fn a_request_under_way_when_the_program_was_killed_is_spent_of_the_budget_
     let resume = lab.deputize(&["run", "--resume", &session, "--max-tokens-total", "5000"]);
     let ended = RunningProgram::start(resume).end().await.with_code(4);
     let input = estimate(&lab, "model.error").await["input_tokens"].as_u64().unwrap();
-    let spent = format!("{} of 5000 tokens of the budget are spent", 3_400 + input);
+    let spent = format!("{} of 5000 tokens of the session's budget are spent", 3_400 + input);
     assert!(ended.err.contains(&spent), "{spent}: {}", ended.err);
+    let hint = format!(
+        "hint: continue with a higher limit, such as `deputize run --resume {session} --max-cost USD` \
+         or `--max-tokens-total N`; both count what the session has spent\n"
+    );
+    assert!(ended.err.ends_with(&hint), "{}", ended.err);
 }
 
 #[tokio::test]

@@ -32,8 +32,8 @@ fn say(text: &str) -> MockAnswer {
 /// A parent with two children, of which the second has one of its own that fails.
 async fn with_failure() -> MockServer {
     let server = model(|asked| {
-        let told = asked.system() + asked.first_user();
-        let task = |goal: &str| told.contains(goal);
+        let actual = asked.system() + asked.first_user();
+        let task = |goal: &str| actual.contains(goal);
         if task("Read the deep end") {
             return MockAnswer::error(400, REASON);
         }
@@ -122,9 +122,12 @@ fn joined(rows: &[String]) -> String {
 async fn failed_agents_and_their_whole_reasons_stand_at_the_end() {
     let server = with_failure().await;
     let args = ["--set", "delegation.max_spawn_depth=2", "Go"];
-    let whole = |told: &str| {
-        assert!(told.contains("1 agent failed: ✗ [2/2.1/1] 1.0.1/1.0.0: Read the de"), "{told}");
-        assert!(told.trim_end().ends_with(&format!("(HTTP 400: {REASON})")), "{told}");
+    let whole = |actual: &str| {
+        assert!(
+            actual.contains("1 agent failed: ✗ [2/2.1/1] 1.0.1/1.0.0: Read the de"),
+            "{actual}"
+        );
+        assert!(actual.trim_end().ends_with(&format!("(HTTP 400: {REASON})")), "{actual}");
     };
 
     let lab = Lab::new();

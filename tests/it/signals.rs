@@ -207,8 +207,8 @@ async fn signals_that_come_together_are_one() {
         running.signal(Signal::TERM);
         running.signal(Signal::INT);
         let (ended, took) = ended_by(Signal::TERM, &lab, running).await;
-        let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-        assert_eq!(told["status"], "interrupted", "{ended:#?}");
+        let actual: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(actual["status"], "interrupted", "{ended:#?}");
         assert!(
             ended.err.contains(&format!(
                 "hint: continue with `deputize run --resume {}`",

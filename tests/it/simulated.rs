@@ -64,19 +64,19 @@ impl Clock for TestClock {
 }
 
 /// A session with `delegate_task` and `delegate_control`, whose clock begins at `began`.
-fn parts(policy: &DelegationConfig, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfig {
+fn config(policy: &DelegationConfig, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfig {
     let clock: Arc<dyn Clock> = Arc::new(TestClock { since: Instant::now(), began });
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
     let lifecycle = BackgroundPolicy::new(policy.clone(), Arc::clone(&clock));
-    let mut parts = SessionConfig { clock, ..SessionConfig::new(catalog) };
-    parts.children.lifecycle = Some(Arc::new(lifecycle));
-    parts.record.secret = FrameSecret::new(&[1; 16]);
-    parts.record.sync = SyncMode::Never;
-    parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::clone(rule))));
-    parts
+    let mut config = SessionConfig { clock, ..SessionConfig::new(catalog) };
+    config.children.lifecycle = Some(Arc::new(lifecycle));
+    config.record.secret = FrameSecret::new(&[1; 16]);
+    config.record.sync = SyncMode::Never;
+    config.models.insert("t/m", "m", Arc::new(TimedModel(Arc::clone(rule))));
+    config
 }
 
 fn authority(catalog: &Catalog) -> Authority {
@@ -92,7 +92,7 @@ pub(crate) async fn run(
 ) -> Outcome {
     let dir = SessionDir::new(folder);
     let id = SessionId::literal("s");
-    let session = Session::create(&dir, id, parts(policy, rule, 0)).unwrap();
+    let session = Session::create(&dir, id, config(policy, rule, 0)).unwrap();
     let spec = session.top_agent("t/m", "go", folder);
     session.run(spec, authority(session.catalog()), &Cancel::new()).await
 }
@@ -108,7 +108,7 @@ pub(crate) async fn resumed(
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
     std::fs::write(dir.file(&id), lines.concat()).unwrap();
-    let (session, _) = Session::open(&dir, id, parts(policy, rule, began)).unwrap();
+    let (session, _) = Session::open(&dir, id, config(policy, rule, began)).unwrap();
     let authority = authority(session.catalog());
     let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
     drop(session);

@@ -20,25 +20,11 @@ const MAY_NAME: [&str; 7] = [
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 11] = [
+const LEFT: [(&str, &[&str]); 12] = [
     // The kind of a source.
     ("crates/core/src/source.rs", &["memory"]),
     // Names of tools are made here.
     ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
-    // Some tools no child has, whoever brings them.
-    (
-        "crates/delegate/src/toolset.rs",
-        &[
-            "clarify",
-            "cronjob",
-            "execute_code",
-            "memory",
-            "send_message",
-            "session_search",
-            "skill_manage",
-            "todo",
-        ],
-    ),
     // Words that stand for nothing in a goal.
     ("crates/delegate/src/placeholder.rs", &["todo"]),
     ("crates/mcp/src/names.rs", &["mcp__"]),
@@ -46,7 +32,11 @@ const LEFT: [(&str, &[&str]); 11] = [
     ("crates/acp/src/agents.rs", &["terminal", "write_file"]),
     // A toolset and a section of the configuration that have the name of a tool.
     ("crates/config/src/rules.rs", &["terminal"]),
-    ("crates/delegate/src/describe.rs", &["cronjob", "terminal"]),
+    // Its own tool, in texts about it.
+    ("crates/delegate/src/describe.rs", &["delegate_task", "terminal"]),
+    // Texts of the program for people.
+    ("crates/cli/src/compose/linked_tools.rs", &["delegate_task"]),
+    ("crates/cli/src/later.rs", &["delegate_task"]),
     // A program's own memory, which needs no tool.
     ("crates/agent/src/base_prompt.rs", &["memory"]),
     ("crates/cli/src/extensions.rs", &["memory"]),
@@ -77,7 +67,10 @@ pub(crate) fn code(source: &str) -> String {
 
 /// Returns what a source names of these words.
 fn named<'w>(code: &str, words: &'w BTreeSet<String>) -> Vec<&'w str> {
-    let is_named = |word: &&String| code.contains(&format!("\"{word}\""));
+    // As a text of its own, or in a text for somebody.
+    let is_named = |word: &&String| {
+        ['"', '`'].iter().any(|mark| code.contains(&format!("{mark}{word}{mark}")))
+    };
     let mut named: Vec<&str> = words.iter().filter(is_named).map(String::as_str).collect();
     named.extend(code.contains("\"mcp__").then_some("mcp__"));
     // Arguments are read by their roles.
@@ -102,7 +95,10 @@ fn no_code_outside_of_tools_matches_a_tools_name() {
         .iter()
         .map(|entry| entry.name().to_string())
         .collect();
-    words.extend([deputize_delegate::TOOL, deputize_delegate::CONTROL].map(|it| it.to_string()));
+    words.extend(
+        [deputize_delegate::DELEGATE_TASK, deputize_delegate::DELEGATE_CONTROL]
+            .map(|it| it.to_string()),
+    );
     let mut files = Vec::new();
     for folder in ["crates", "plugins/sdk", "plugins/host"] {
         sources(&root.join(folder), &mut files);

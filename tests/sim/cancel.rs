@@ -29,7 +29,7 @@ struct InterruptCounts {
     /// Children that were cut short.
     cut: u64,
     /// Ends that came as messages.
-    told: u64,
+    messages: u64,
 }
 
 fn mind(seed: u64) -> Mind {
@@ -67,7 +67,7 @@ fn interrupted(seed: u64, steps: u64) -> InterruptCounts {
     let (figures, _) = done.unwrap_or_else(|wrong| {
         panic!("{mind:?} interrupted at step {step}, seed {seed}: {wrong}")
     });
-    met.told = judge(true).told;
+    met.messages = judge(true).messages;
     met.interrupted = figures.cancels;
     met
 }
@@ -81,7 +81,7 @@ struct Child {
     background: bool,
     ended: bool,
     /// How often its parent received its end.
-    told: u32,
+    messages: u32,
 }
 
 /// Checks an interrupted session: the end of each child reaches its parent once, in the result of
@@ -101,7 +101,7 @@ fn judged(records: &[Record], whole: bool) -> Result<InterruptCounts, String> {
                     index: by.task_index,
                     background: start.spec.background,
                     ended: false,
-                    told: 0,
+                    messages: 0,
                 };
                 if children.insert(agent.clone(), child).is_some() {
                     return Err(format!("{agent} began twice"));
@@ -116,20 +116,21 @@ fn judged(records: &[Record], whole: bool) -> Result<InterruptCounts, String> {
             Event::ToolEnd(end) if end.tool == "delegate_task" => {
                 let call = (agent, end.result.call);
                 let named = entries(end.result.text.as_str());
-                let told = returned(&mut children, call, &named)?;
+                let ended = returned(&mut children, call, &named)?;
                 if end.result.status == CallStatus::Cancelled {
                     met.cut += 1;
-                    met.kept += told;
+                    met.kept += ended;
                 }
             }
             Event::Message(message) => {
                 let Some(from) = &message.from else { continue };
                 let from = &from.child;
                 let child = children.get_mut(from).ok_or(format!("{from} never began"))?;
-                child.told += 1;
-                met.told += 1;
+                child.messages += 1;
+                met.messages += 1;
                 let said = entries(&message.text);
-                if child.parent != *agent || !child.background || !child.ended || child.told > 1 {
+                if child.parent != *agent || !child.background || !child.ended || child.messages > 1
+                {
                     return Err(format!("{agent} is told of the end of {from}: {child:?}"));
                 }
                 if said != [(child.index, from.to_string())] {
@@ -140,7 +141,7 @@ fn judged(records: &[Record], whole: bool) -> Result<InterruptCounts, String> {
         }
     }
     let owed = |(_, child): &(&AgentId, &Child)| {
-        whole && child.parent.ancestors().next().is_none() && child.told != 1
+        whole && child.parent.ancestors().next().is_none() && child.messages != 1
     };
     match children.iter().find(owed) {
         Some((child, known)) => Err(format!("of {child}, {known:?}, its parent does not know")),
@@ -166,15 +167,15 @@ fn returned(
     if given != began || !in_order {
         return Err(format!("{parent} {call} began {began:?} and gave {named:?}"));
     }
-    let mut told = 0;
+    let mut count = 0;
     for (id, child) in mine.into_iter().filter(|(_, child)| !child.background) {
         if !child.ended {
             return Err(format!("{parent} {call} ended before {id}"));
         }
-        child.told += 1;
-        told += 1;
+        child.messages += 1;
+        count += 1;
     }
-    Ok(told)
+    Ok(count)
 }
 
 /// The entries of a result, with the place and the name of each child.
@@ -206,7 +207,7 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
             sum.interrupted += met.interrupted;
             sum.kept += met.kept;
             sum.cut += met.cut;
-            sum.told += met.told;
+            sum.messages += met.messages;
         }
     };
     let mut sum = InterruptCounts::default();
@@ -218,11 +219,11 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
             sum.interrupted += met.interrupted;
             sum.kept += met.kept;
             sum.cut += met.cut;
-            sum.told += met.told;
+            sum.messages += met.messages;
         }
     });
     println!("{points} places in {steps} steps, {sum:?} in {:?}", started.elapsed());
     // Few come after the end of all.
     assert!(sum.interrupted * 2 > points, "{sum:?}");
-    assert!(sum.cut > 0 && sum.kept > 0 && sum.told > 0, "{sum:?}");
+    assert!(sum.cut > 0 && sum.kept > 0 && sum.messages > 0, "{sum:?}");
 }

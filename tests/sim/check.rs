@@ -14,7 +14,7 @@ use crate::world::{SECRET, World};
 
 /// Checks a process that ended with this outcome: its report survives the end of the machine,
 /// unless it warns that it may not.
-pub(crate) fn told(world: &World, outcome: &Outcome) {
+pub(crate) fn check_end(world: &World, outcome: &Outcome) {
     let says = outcome.error.as_ref().is_some_and(|error| error.contains("could not be kept"));
     let durable = world.durable();
     let seen = world.state().seen.len();
@@ -134,8 +134,8 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
     told_once(world, &stored);
     stopped_stay(world, &stored);
     if usage != outcome.tree_usage() {
-        let told = outcome.tree_usage();
-        world.wrong(format!("replies cost {usage:?}, the outcome says {told:?}"));
+        let actual = outcome.tree_usage();
+        world.wrong(format!("replies cost {usage:?}, the outcome says {actual:?}"));
     }
     if outcome.status == Status::Error {
         world.wrong(format!("a turn without trouble ended with {:?}", outcome.error));
@@ -147,7 +147,7 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
 fn told_once(world: &World, stored: &StoredSession) {
     let mut ends: BTreeMap<ChildEndId, AgentId> = BTreeMap::new();
     let mut continued: BTreeMap<AgentId, u32> = BTreeMap::new();
-    let mut told: BTreeMap<ChildEndId, u32> = BTreeMap::new();
+    let mut actual: BTreeMap<ChildEndId, u32> = BTreeMap::new();
     let mut answered: BTreeSet<AgentId> = BTreeSet::new();
     for Record { agent, parent, event, .. } in &stored.records {
         let end = |number| ChildEndId { child: agent.clone(), number };
@@ -162,7 +162,7 @@ fn told_once(world: &World, stored: &StoredSession) {
             }
             Event::Message(message) => {
                 if let Some(from) = &message.from {
-                    *told.entry(from.clone()).or_default() += 1;
+                    *actual.entry(from.clone()).or_default() += 1;
                 }
             }
             Event::AgentEnd(outcome) if outcome.exit_reason == ExitReason::Completed => {
@@ -173,12 +173,12 @@ fn told_once(world: &World, stored: &StoredSession) {
         }
     }
     for (end, parent) in &ends {
-        let times = told.get(end).copied().unwrap_or_default();
+        let times = actual.get(end).copied().unwrap_or_default();
         if times > 1 || (times == 0 && answered.contains(parent)) {
             world.wrong(format!("{parent} was told {times} times of the end {end}"));
         }
     }
-    for end in told.keys().filter(|end| !ends.contains_key(end)) {
+    for end in actual.keys().filter(|end| !ends.contains_key(end)) {
         world.wrong(format!("a message tells of the end {end}, which nobody waited for so"));
     }
 }

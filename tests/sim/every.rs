@@ -147,10 +147,10 @@ fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
     // The last thing that a process does is to wait until its end is kept.
     let last = Some((whole.disk.operations(), DiskFault::Broken, false));
     let troubles = ProcessFaults { disk: last, ..ProcessFaults::default() };
-    let ProcessEnding::Ended(told) = live(&fails, troubles, None) else { panic!("it ends") };
-    assert!(told.text.is_some() && told.text == well.text, "{told:?}");
-    assert_eq!((well.exit_code(), told.exit_code(), told.status), (0, 1, Status::Error));
-    let error = told.error.unwrap_or_default();
+    let ProcessEnding::Ended(actual) = live(&fails, troubles, None) else { panic!("it ends") };
+    assert!(actual.text.is_some() && actual.text == well.text, "{actual:?}");
+    assert_eq!((well.exit_code(), actual.exit_code(), actual.status), (0, 1, Status::Error));
+    let error = actual.error.unwrap_or_default();
     assert!(error.starts_with("the end of the session could not be kept: "), "{error}");
 }
 

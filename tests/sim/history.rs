@@ -72,7 +72,7 @@ pub(crate) fn turn(
             figures.disk_troubles += u64::from(touched);
         }
         if let ProcessEnding::Ended(outcome) = &came {
-            check::told(world, outcome);
+            check::check_end(world, outcome);
         }
         check::after(world, end);
         right(world)?;

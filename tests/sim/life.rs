@@ -144,11 +144,11 @@ async fn session(
 ) -> Result<Outcome, String> {
     let setting = Setting::of(world);
     setting.count(world);
-    let parts = parts(world, since, &setting);
+    let config = session_config(world, since, &setting);
     let dir = world.dir();
     let id = World::id();
     if world.disk.bytes(&world.path()).is_none() {
-        let session = Session::create(&dir, id, parts).map_err(|error| error.to_string())?;
+        let session = Session::create(&dir, id, config).map_err(|error| error.to_string())?;
         let mut spec = session.top_agent("sim/m", &setting.task, Path::new("/work"));
         spec.system = vec![format!("You are simulated. {SECRET}").into()];
         spec.approver = ApproverMode::Ask;
@@ -158,7 +158,7 @@ async fn session(
         return Ok(session.run(spec, authority, cancel).await);
     }
     world.state().figures.resumes += 1;
-    let opened = Session::open(&dir, id, parts).map_err(|error| error.to_string());
+    let opened = Session::open(&dir, id, config).map_err(|error| error.to_string());
     let (session, _) = opened?;
     world.check_states(&session);
     let authority = Authority::root(session.catalog(), &setting.grant);
@@ -247,7 +247,7 @@ impl Setting {
     }
 }
 
-fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> SessionConfig {
+fn session_config(world: &Arc<World>, since: Instant, setting: &Setting) -> SessionConfig {
     let clock = Arc::new(SimClock { world: Arc::clone(world), since });
     let catalog = catalog(world, clock.clone(), setting.delegation.clone());
     let mut models = Models::default();

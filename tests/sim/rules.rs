@@ -93,8 +93,8 @@ impl Hook for SimHook {
         Box::pin(async move {
             let world = &self.0;
             let agent = &input.agent.id;
-            let point = input.moment.point();
-            let call = input.moment.call().map(|(call, _)| call);
+            let point = input.event.point();
+            let call = input.event.call().map(|(call, _)| call);
             let name = format!("hook {agent} {} {call:?}", point.as_str());
             let _under_way = world.under_way(name.clone());
             let mut dice = world.seed.dice(&name);

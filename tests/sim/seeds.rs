@@ -19,10 +19,10 @@ const TWICE: u64 = 5;
 pub(crate) fn quietly() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let told = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if info.payload().downcast_ref() != Some(&"on purpose") {
-                told(info);
+                default_hook(info);
             }
         }));
     });

@@ -9,7 +9,7 @@ use deputize_core::hook::HookDecision;
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, Authority, CallId, Cancel, CancelReason, Event, Message};
 use deputize_core::{Observer, Record, SessionId};
-use deputize_delegate::CONTROL;
+use deputize_delegate::DELEGATE_CONTROL;
 use deputize_runtime::fuzz::StateCheck;
 use deputize_runtime::{Session, SessionDir, SyncMode};
 use deputize_testkit::{Seed, SimDisk};
@@ -234,7 +234,7 @@ impl World {
             Event::ModelRequest { .. } => figures.requests += 1,
             Event::ToolStart { tool, .. } => {
                 figures.calls += 1;
-                figures.control_calls += u64::from(tool == CONTROL.as_str());
+                figures.control_calls += u64::from(tool == DELEGATE_CONTROL.as_str());
             }
             Event::AgentStart(start) => {
                 figures.agents += 1;

@@ -91,10 +91,10 @@ impl Agent for AcpChild {
                 Ok(supervisor) => Arc::new(supervisor.owner()),
                 Err(error) => return failed_outcome(&spec, None, &AcpError::from(error), ""),
             };
-            let told = run(&spec, &program, &owner, host, &cancel).await;
+            let run_outcome = run(&spec, &program, &owner, host, &cancel).await;
             // Nothing of it is left, whatever it started.
             let ended = owner.end().await;
-            let mut outcome = told;
+            let mut outcome = run_outcome;
             if !ended.is_complete() {
                 let note = "some of its processes could not be ended";
                 outcome.error = Some(match outcome.error.take() {
@@ -118,14 +118,14 @@ async fn run(
         let why = "interrupted before it was started".to_owned();
         return Outcome::without_run(spec, Status::Interrupted, why);
     }
-    let told = converse(spec, program, owner, host, cancel).await;
-    match told.end {
+    let conversation = converse(spec, program, owner, host, cancel).await;
+    match conversation.end {
         Ok(PromptEnd::Interrupted) => {
             let outcome = Outcome::without_run(spec, Status::Interrupted, "interrupted".to_owned());
-            Outcome { text: told.text, ..outcome }
+            Outcome { text: conversation.text, ..outcome }
         }
-        Ok(end) => completed_outcome(spec, told.text, end),
-        Err(error) => failed_outcome(spec, told.text, &error, &told.last_words),
+        Ok(end) => completed_outcome(spec, conversation.text, end),
+        Err(error) => failed_outcome(spec, conversation.text, &error, &conversation.last_words),
     }
 }
 

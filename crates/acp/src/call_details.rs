@@ -149,38 +149,38 @@ impl CallDetails {
             ("changes", (!self.changes.is_empty()).then(|| changes.collect())),
         ];
         let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let told = [("title", json!(self.title)), ("input", json!(self.input))];
-        told.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
+        let known = [("title", json!(self.title)), ("input", json!(self.input))];
+        known.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Returns the input, then the paths, the text and the changes on lines of their own.
     fn details(&self) -> String {
-        let mut told = self.input.as_ref().map(Value::to_string).unwrap_or_default();
-        let shown = told.clone();
+        let mut shown_text = self.input.as_ref().map(Value::to_string).unwrap_or_default();
+        let shown = shown_text.clone();
         let known = |path: &&String| {
             shown.contains(path.as_str()) || self.changes.iter().any(|it| it.path == **path)
         };
         let paths: Vec<&String> = self.paths.iter().filter(|path| !known(path)).collect();
         for path in paths.iter().take(SHOWN) {
-            told.push_str(&format!("\nin {}", for_exact_line(path, PATH_CHARS)));
+            shown_text.push_str(&format!("\nin {}", for_exact_line(path, PATH_CHARS)));
         }
-        left_out(&mut told, paths.len(), "paths");
+        left_out(&mut shown_text, paths.len(), "paths");
         if !self.text.is_empty() {
-            told.push_str(&format!("\n{}", truncate_with_note(&self.text, SHOWN_BYTES)));
+            shown_text.push_str(&format!("\n{}", truncate_with_note(&self.text, SHOWN_BYTES)));
         }
         // Of what the input has too, what there is room for beside it.
-        let room = SHOWN_BYTES.saturating_sub(told.len()).max(1024);
+        let room = SHOWN_BYTES.saturating_sub(shown_text.len()).max(1024);
         let share = room / self.changes.len().clamp(1, SHOWN);
         for change in self.changes.iter().take(SHOWN) {
             let what = if change.old.is_none() { "new file" } else { "change of" };
             let path = for_exact_line(&change.path, PATH_CHARS);
-            told.push_str(&format!(
+            shown_text.push_str(&format!(
                 "\n{what} {path}:{}",
                 truncate_with_note(&change.lines(), share)
             ));
         }
-        left_out(&mut told, self.changes.len(), "changes");
-        told
+        left_out(&mut shown_text, self.changes.len(), "changes");
+        shown_text
     }
 }
 
@@ -219,9 +219,9 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn left_out(told: &mut String, all: usize, what: &str) {
+fn left_out(text: &mut String, all: usize, what: &str) {
     if let more @ 1.. = all.saturating_sub(SHOWN) {
-        told.push_str(&format!("\n[{more} more {what} left out]"));
+        text.push_str(&format!("\n[{more} more {what} left out]"));
     }
 }
 

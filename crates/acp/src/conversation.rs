@@ -167,8 +167,8 @@ impl Exchange<'_> {
             .v1()
             .name("deputize")
             .on_receive_notification(
-                async move |told: SessionNotification, _: ConnectionTo<Agent>| {
-                    heard.take(told.update);
+                async move |notification: SessionNotification, _: ConnectionTo<Agent>| {
+                    heard.take(notification.update);
                     Ok(())
                 },
                 on_receive_notification!(),
@@ -266,9 +266,9 @@ impl Exchange<'_> {
             () = self.cancel.cancelled() => None,
             text = closing => Some(text),
         };
-        let told = connection.send_notification(CancelNotification::new(session.clone()));
+        let sent = connection.send_notification(CancelNotification::new(session.clone()));
         let Some(closing) = closing else {
-            if told.is_ok() {
+            if sent.is_ok() {
                 let _settled = tokio::time::timeout(CANCEL_GRACE, answer).await;
             }
             return Ok(PromptResult::Ended(PromptEnd::Interrupted));

@@ -33,7 +33,7 @@ pub enum AcpError {
          standard streams?", limit.as_secs()
     )]
     Slow {
-        /// The request.
+        /// Method of the request.
         method: &'static str,
         /// The time limit.
         limit: Duration,
@@ -44,7 +44,7 @@ pub enum AcpError {
     /// The program refused a request.
     #[error("the external agent refused `{method}`: {}", for_terminal_line(message, SAID_CHARS))]
     Refused {
-        /// The request.
+        /// Method of the request.
         method: &'static str,
         /// The program's error message.
         message: String,
@@ -83,13 +83,13 @@ pub enum ProtocolFault {
     /// A line longer than the limit.
     #[error("the external agent sent a line of more than {limit} bytes, which is the limit")]
     LongLine {
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
     },
     /// More output in total than the limit.
     #[error("the external agent sent more than {limit} bytes, which is the limit")]
     Flood {
-        /// The limit.
+        /// Limit in bytes.
         limit: u64,
     },
     /// Lines that are not messages.

@@ -213,10 +213,10 @@ impl CallUpdate {
 }
 
 fn contents(contents: &[ToolCallContent]) -> String {
-    let told = contents.iter().map(|content| match content {
+    let texts = contents.iter().map(|content| match content {
         ToolCallContent::Content(content) => block_words(&content.content),
         ToolCallContent::Diff(diff) => format!("[a change of {}]", diff.path.display()),
         _ => "[a terminal]".to_owned(),
     });
-    told.collect::<Vec<_>>().join("\n")
+    texts.collect::<Vec<_>>().join("\n")
 }

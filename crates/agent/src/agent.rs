@@ -66,9 +66,9 @@ pub enum AgentError {
     /// The task ended, and its recording is not whole.
     #[error("the recording `{}` is incomplete and cannot be replayed: {why}", path.display())]
     Recording {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// What failed.
+        /// Cause, as a text.
         why: String,
         /// How the task ended.
         outcome: Box<Outcome>,
@@ -235,7 +235,7 @@ impl Agent {
         message: Option<&str>,
     ) -> Result<Outcome, AgentError> {
         let running = self.running.begin(session, &self.assembly.tools.catalog);
-        let config = self.parts(&running.observer);
+        let config = self.session_config(&running.observer);
         let (session, _) = Session::open(&self.sessions.dir, session.clone(), config)?;
         let cwd = session.stored_spec()?.cwd;
         let own = &self.assembly.workspace.cwd;
@@ -285,7 +285,7 @@ impl Agent {
         let authority = self.assembly.authority(mode, spec.cwd.clone());
         let authority = authority.intersect(&spec.grant);
         let running = self.running.begin(&id, &self.assembly.tools.catalog);
-        let mut config = self.parts(&running.observer);
+        let mut config = self.session_config(&running.observer);
         config.record.recorder = recorder;
         match Session::create(&self.sessions.dir, id, config) {
             Ok(session) => session.run(spec, authority, cancel).await,
@@ -293,7 +293,7 @@ impl Agent {
         }
     }
 
-    fn parts(&self, snapshot: &SnapshotObserver) -> SessionConfig {
+    fn session_config(&self, snapshot: &SnapshotObserver) -> SessionConfig {
         let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(snapshot.clone())];
         observers.extend(self.handlers.observers.iter().cloned());
         let settings = ResourceMap::default();
@@ -327,7 +327,7 @@ impl Agent {
         let mut config = SessionConfig {
             approver: Arc::clone(&self.handlers.approver),
             observers,
-            ..self.assembly.parts(models, secrets)
+            ..self.assembly.session_config(models, secrets)
         };
         config.hooks.hooks.clone_from(&self.handlers.hooks);
         config.requests.rate_limiter = Some(Arc::clone(&self.rate_limiter));

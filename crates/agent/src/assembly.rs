@@ -100,7 +100,7 @@ pub struct Assembly {
     pub limits: AssemblyLimits,
     /// When session files are synced.
     pub sync: SyncMode,
-    /// The time.
+    /// Source of the present time.
     pub clock: Arc<dyn Clock>,
     /// Memory across sessions; `None` for no memory.
     pub memory: Option<Arc<dyn Memory>>,
@@ -215,7 +215,7 @@ impl Assembly {
     /// Returns the parts of a session with these models and secrets. The caller adds who is asked,
     /// who watches, and the settings of tools.
     #[must_use]
-    pub fn parts(&self, models: Models, secrets: Secrets) -> SessionConfig {
+    pub fn session_config(&self, models: Models, secrets: Secrets) -> SessionConfig {
         let background = BackgroundPolicy::new(self.delegation.clone(), Arc::clone(&self.clock));
         let children = ChildConfig {
             grant: children_grant(&self.tools.catalog, &self.delegation),

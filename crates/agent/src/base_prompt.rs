@@ -1,12 +1,13 @@
 //! The base prompt of an agent: which part is system text, and which stands before its first
 //! message.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, PromptParts};
-use deputize_core::sanitize::{Source, frame_quote};
+use deputize_core::sanitize::frame_quote;
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_delegate::{ToolSchemas, profile_section};
 use deputize_runtime::prompt::{BaseParts, base_prompt};
 
@@ -22,7 +23,7 @@ pub struct BasePrompt {
     /// text.
     pub opening: Vec<Arc<str>>,
     /// Sources of what differs between agents, beside this program.
-    sources: BTreeSet<Source>,
+    sources: SourceSet,
 }
 
 impl BasePrompt {
@@ -46,15 +47,15 @@ impl BasePrompt {
 
     /// Returns the sources of the system text, beside this program.
     #[must_use]
-    pub fn system_sources(&self) -> BTreeSet<Source> {
-        if self.opening.is_empty() { self.sources.clone() } else { BTreeSet::new() }
+    pub fn system_sources(&self) -> SourceSet {
+        if self.opening.is_empty() { self.sources.clone() } else { SourceSet::new() }
     }
 
     /// Returns the sources of what stands before the first message.
     #[must_use]
-    pub fn opening_sources(&self) -> BTreeSet<Source> {
+    pub fn opening_sources(&self) -> SourceSet {
         if self.opening.is_empty() {
-            return BTreeSet::new();
+            return SourceSet::new();
         }
         self.sources.iter().cloned().chain([Source::host()]).collect()
     }
@@ -75,7 +76,7 @@ impl BasePrompt {
     }
 
     /// Adds what the memory of this agent says, where its children do not read it.
-    pub fn add_memory(&mut self, text: &str, sources: &BTreeSet<Source>, schemas: ToolSchemas) {
+    pub fn add_memory(&mut self, text: &str, sources: &SourceSet, schemas: ToolSchemas) {
         self.sources.extend(sources.iter().cloned());
         let memory = frame_quote(&Source::tool("memory"), text).into_string().into();
         match schemas {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deputize_acp::{AcpAgents, AcpProgram, NEEDS};
 use deputize_core::external_agent::ExternalAgents;
+use deputize_core::source_set::SourceSet;
 use deputize_delegate::{DelegationConfig, ToolSchemas};
 use deputize_runtime::SessionConfig;
 use deputize_tools::Processes;
@@ -28,7 +29,7 @@ pub fn use_external_agent(config: &mut DelegationConfig, name: &str) {
     config.host.external_needs = NEEDS.to_vec();
     config.options.tool_schemas = ToolSchemas::Narrowed;
     config.host.child_base = Vec::new();
-    config.host.child_base_sources.clear();
+    config.host.child_base_sources = SourceSet::new();
 }
 
 /// Returns the way to children that are runs of a program, by the name that specs have.

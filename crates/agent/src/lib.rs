@@ -27,8 +27,9 @@
 //!   and children do not have such tools. A few commands never run, such as `rm -rf /`.
 //! - The agent's key, and variables whose names say that they hold secrets ([`is_secret_name`]), are
 //!   taken out of everything that models, files and observers get. Commands get `PATH` and the harmless rest of the environment.
-//! - The agent has the base system prompt of the command line, with the project's `AGENTS.md` as it
-//!   was when the agent was built, and sends tools in one order to parents and children, so that a provider's cache serves both.
+//! - The agent has the base system prompt of the command line, and sends tools in one order to parents and children, so
+//!   that a provider's cache serves both.
+//! - No file of the project speaks to the agent, unless [`AgentBuilder::project_files`] says so.
 //! - A budget in dollars is refused where nobody knows what a model costs.
 //! - Commands end with the agent. For commands to end also when the program is killed, `main`
 //!   begins with [`run_as_helper`].
@@ -51,6 +52,7 @@
 //! | set everything of a model's endpoint | [`AgentModel::endpoint`] |
 //! | go on with another model | [`AgentBuilder::fallback_model`] |
 //! | offer kinds of children from files | [`AgentBuilder::profiles`] |
+//! | read the project's `AGENTS.md` | [`AgentBuilder::project_files`] |
 //! | limit tokens or dollars | [`AgentBuilder::budget`] |
 //! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
 //! | let it send messages | [`AgentBuilder::message_targets`] |

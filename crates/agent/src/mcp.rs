@@ -8,7 +8,7 @@ use deputize_core::{BoxFuture, Catalog, CatalogError, ToolSource, describe_error
 #[cfg(feature = "mcp-oauth")]
 pub use deputize_mcp::oauth;
 #[cfg(feature = "mcp-oauth")]
-pub use deputize_mcp::{AccessTokens, TokenSource};
+pub use deputize_mcp::{AccessTokenError, AccessTokens, TokenSource};
 use deputize_mcp::{
     ApprovalStore, ApprovalStoreError, HintCommands, LISTED_BYTES, McpError, ServerListing,
     ServerOffer, ServerRecord, ServerTarget, Servers, look, offer, tool_index,
@@ -50,7 +50,7 @@ impl KnownServer {
 pub struct ServerNote {
     /// The server's name.
     pub server: String,
-    /// The note.
+    /// Text of the note.
     pub text: String,
 }
 

@@ -300,7 +300,7 @@ pub enum ModelSourceError {
     #[cfg(not(feature = "http"))]
     #[error("`{name}` is a model for children that was not added; call `child_model`")]
     NoSource {
-        /// The name.
+        /// Name that was asked for.
         name: String,
     },
     /// The name has no known provider.
@@ -310,14 +310,14 @@ pub enum ModelSourceError {
         KNOWN_PROVIDERS.map(|known| known.name).join(", ")
     )]
     Name {
-        /// The name.
+        /// Name that was asked for.
         name: String,
     },
     /// The variable that holds the key is not set.
     #[cfg(feature = "http")]
     #[error("the model needs a key: set {variable}")]
     Key {
-        /// The variable.
+        /// Name of the environment variable.
         variable: String,
     },
     /// The address cannot be used.

@@ -83,9 +83,9 @@ pub enum PluginLoadError {
     /// It cannot be loaded, or does not describe itself.
     #[error("plugin `{}` cannot be used", path.display())]
     Plugin {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: PluginError,
     },
@@ -102,11 +102,11 @@ pub enum PluginLoadError {
         path.display()
     )]
     Toolset {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
-        /// The toolset.
+        /// Name of the toolset.
         toolset: ToolsetName,
         /// Whose toolset it is.
         owner: Origin,
@@ -118,11 +118,11 @@ pub enum PluginLoadError {
         path.display()
     )]
     Servers {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
-        /// The toolset.
+        /// Name of the toolset.
         toolset: ToolsetName,
     },
     /// One of its tools has the name of another tool.

@@ -19,7 +19,7 @@ pub struct Project {
     pub root: Option<PathBuf>,
     /// Paths as the model reads them, and texts.
     pub files: Vec<(String, String)>,
-    /// Files that were not read, and why.
+    /// Files that were not read, or not all of them, and why.
     pub warnings: Vec<String>,
 }
 
@@ -40,7 +40,18 @@ pub fn read(cwd: &Path) -> Project {
         }
         let shown = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy().into_owned();
         match read_text(&path, FILE_BYTES, Some(&top)) {
-            Ok(Some(text)) => project.files.push((shown, text)),
+            Ok(Some(text)) => {
+                // A file may hold the character itself.
+                if text.contains(char::REPLACEMENT_CHARACTER)
+                    && read_exact_text(&path, FILE_BYTES).is_err()
+                {
+                    let mark = char::REPLACEMENT_CHARACTER;
+                    let warning =
+                        format!("{shown} is not all UTF-8 text: `{mark}` stands for the rest");
+                    project.warnings.push(warning);
+                }
+                project.files.push((shown, text));
+            }
             Ok(None) => {}
             Err(error) => project.warnings.push(format!("{shown} was not read: {error}")),
         }
@@ -91,6 +102,17 @@ mod tests {
         assert_eq!(names(&project), ["AGENTS.md", "a/.cursorrules", "a/b/AGENTS.md"]);
         assert_eq!(project.files[0].1, "repo/AGENTS.md");
         assert_eq!((project.root, project.warnings), (Some(repo), Vec::<String>::new()));
+    }
+
+    #[test]
+    fn a_file_that_is_not_all_text_is_read_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("AGENTS.md"), b"Caf\xe9.\n").unwrap();
+        fs::write(dir.path().join("CLAUDE.md"), "Café.\n").unwrap();
+        let project = read(dir.path());
+        assert_eq!(names(&project), ["AGENTS.md", "CLAUDE.md"]);
+        let warning = "AGENTS.md is not all UTF-8 text: `\u{fffd}` stands for the rest";
+        assert_eq!(project.warnings, [warning]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What the base prompts of agents are made from, besides settings.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::prompt::FillError;
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{Catalog, CatalogEntry, Clock, ResourceMap, ToolName};
 use deputize_delegate::{DelegationConfig, ToolFlavor, ToolSchemas};
@@ -41,7 +41,7 @@ pub struct PromptSources {
     pub memory: Option<String>,
     /// Sources of that part: its topics, and those from outside that its entries name.
     #[serde(default)]
-    pub memory_sources: BTreeSet<Source>,
+    pub memory_sources: SourceSet,
 }
 
 /// The settings of a top agent's base prompt.
@@ -70,7 +70,7 @@ impl PromptSources {
             guidance: Vec::new(),
             project: Vec::new(),
             memory: None,
-            memory_sources: BTreeSet::new(),
+            memory_sources: SourceSet::new(),
         }
     }
 
@@ -148,7 +148,7 @@ impl PromptSources {
 
     /// Returns the sources of the base prompt of children, beside this program.
     #[must_use]
-    pub fn child_sources(&self, context_files: bool) -> BTreeSet<Source> {
+    pub fn child_sources(&self, context_files: bool) -> SourceSet {
         let files = if context_files { self.project_files() } else { Vec::new() };
         files.iter().map(|file| Source::project(file.path)).collect()
     }

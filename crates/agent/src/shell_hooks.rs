@@ -134,7 +134,7 @@ async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAns
     let mut said = HookOutput::keeping(0);
     let mut reason = HookOutput::keeping(REASON_BYTES);
     let mut heard = Box::pin(async {
-        tokio::join!(feed(stdin, document), said.hear(stdout), reason.hear(stderr));
+        tokio::join!(feed(stdin, document), said.read_all(stdout), reason.read_all(stderr));
     });
     let exit = tokio::select! {
         biased;
@@ -214,7 +214,7 @@ impl HookOutput {
         }
     }
 
-    async fn hear(&mut self, mut pipe: impl AsyncRead + Unpin) {
+    async fn read_all(&mut self, mut pipe: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; CHUNK];
         while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
             self.bytes += read as u64;

@@ -71,15 +71,28 @@ async fn it_works_in_its_workspace_and_nowhere_else() {
     assert!(text.contains("Answer in rhyme."), "{text}");
     let first = &model.requests()[0];
     let system = first.system_text();
-    assert!(
-        system.contains("Answer in rhyme.") && system.contains("Working directory: "),
-        "{system}"
-    );
+    assert!(system.contains("Working directory: "), "{system}");
     assert!(first.has_tool("read_file") && !first.has_tool("delegate_task"));
 
     let (outside, _) = builder(&cwd, call("read_file", json!({"path": "../beside.txt"})));
     let text = outside.build().unwrap().run("Look.").await.text.unwrap();
     assert!(!text.contains("beside\n") && text.contains("outside"), "{text}");
+}
+
+#[tokio::test]
+async fn a_project_file_speaks_to_it_only_where_the_program_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("AGENTS.md"), "Answer in rhyme.").unwrap();
+    for (setting, is_read) in [(None, false), (Some(false), false), (Some(true), true)] {
+        let (agent, model) = builder(dir.path(), |_| Some(Reply::text("m", "Done.").into()));
+        let agent = match setting {
+            None => agent,
+            Some(read) => agent.project_files(read),
+        };
+        agent.build().unwrap().run("Look.").await;
+        let system = model.requests()[0].system_text();
+        assert_eq!(system.contains("Answer in rhyme."), is_read, "{setting:?}: {system}");
+    }
 }
 
 #[tokio::test]

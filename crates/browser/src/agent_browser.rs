@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::sanitize::{Source, for_terminal_line};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::source::Source;
 use deputize_core::{BoxFuture, Resource, ToolCallResult, ToolCx, ToolError, ToolOutput};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use url::Url;
@@ -31,9 +32,7 @@ pub(crate) enum PageAction {
     Click(u32),
     /// Type a text into the element with this number.
     Type {
-        /// The number.
         element: u32,
-        /// The text.
         text: String,
         /// Whether Enter is pressed after it.
         submit: bool,

@@ -65,7 +65,6 @@ pub(crate) trait EventHandler: Send + Sync + 'static {
     fn close(&self);
 }
 
-/// Sends commands.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandSender {
     next: Arc<AtomicU64>,

@@ -15,11 +15,9 @@ pub(crate) struct MessageSplitter {
 /// What was found in the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MessagePart<'m> {
-    /// A message.
     Message(&'m [u8]),
     /// A message that was passed over, with its number if it begins with one.
     TooLarge {
-        /// The number.
         id: Option<u64>,
     },
 }

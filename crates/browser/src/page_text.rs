@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use deputize_core::truncate::truncate_with_ellipsis;
+use deputize_core::wording::one_line;
+
 use crate::ax_node::{AxNode, AxTree};
 use crate::element_refs::{ElementRef, ElementRefs};
 
@@ -87,7 +90,9 @@ pub(crate) struct PageFrames {
 pub(crate) fn page_text(frames: &PageFrames, refs: &mut ElementRefs) -> String {
     let mut writer = PageWriter { frames, refs, text: String::new(), visited: BTreeSet::new() };
     let root = frames.main.nodes.iter().find(|node| node.parent_id.is_none());
-    let title = root.map(|root| cut(&one_line(&root.name), NAME_CHARS)).unwrap_or_default();
+    let title = root
+        .map(|root| truncate_with_ellipsis(&one_line(&root.name), NAME_CHARS))
+        .unwrap_or_default();
     if !title.is_empty() {
         writer.write_line(0, &format!("page \"{title}\""));
     }
@@ -173,7 +178,7 @@ impl PageWriter<'_> {
             let mut entries = Vec::new();
             list_entries(node, nodes, seen, &mut entries);
             let line = format!("entries: {}", entries.join(", "));
-            return self.write_line(position.indent, &cut(&line, TEXT_CHARS));
+            return self.write_line(position.indent, &truncate_with_ellipsis(&line, TEXT_CHARS));
         }
         let is_usable = !node.ignored
             && (USABLE.contains(&role) || (node.is("focusable") && node.is("editable")));
@@ -215,7 +220,7 @@ impl PageWriter<'_> {
     }
 
     fn write_text(&mut self, text: &str, indent: usize) {
-        let text = cut(text, TEXT_CHARS);
+        let text = truncate_with_ellipsis(text, TEXT_CHARS);
         if text.starts_with('[') {
             // Only an element begins with a number in brackets.
             self.write_line(indent, &format!("\"{text}\""));
@@ -275,10 +280,16 @@ fn element_line(node: &AxNode) -> String {
         line.push_str(&format!(" {}", one_line(&level)));
     }
     if !node.name.trim().is_empty() {
-        line.push_str(&format!(" \"{}\"", cut(&one_line(&node.name), NAME_CHARS)));
+        line.push_str(&format!(
+            " \"{}\"",
+            truncate_with_ellipsis(&one_line(&node.name), NAME_CHARS)
+        ));
     }
     if !node.value.trim().is_empty() && node.value != node.name {
-        line.push_str(&format!(" = \"{}\"", cut(&one_line(&node.value), NAME_CHARS)));
+        line.push_str(&format!(
+            " = \"{}\"",
+            truncate_with_ellipsis(&one_line(&node.value), NAME_CHARS)
+        ));
     }
     for state in ["checked", "pressed", "selected", "disabled", "required", "readonly", "focused"] {
         match node.property(state).as_str() {
@@ -296,18 +307,6 @@ fn element_line(node: &AxNode) -> String {
         line.push_str(" (invalid)");
     }
     line
-}
-
-/// A text on one line, with single spaces.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

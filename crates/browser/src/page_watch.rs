@@ -35,7 +35,6 @@ pub(crate) struct PageWatch {
 pub(crate) struct PageState {
     target: String,
     session: String,
-    /// The address.
     pub(crate) url: String,
     /// The address that could not be loaded, instead of which an error is shown.
     pub(crate) unreachable: Option<String>,

@@ -90,8 +90,8 @@ impl<'t> Calls<'t> {
             let call = || one(self.tool, &self.bench, arguments, &cancel, self.limits.call);
             let (first, second) = join(call(), call()).await;
             if !(is_ok(&first) && is_ok(&second)) {
-                let told = format!("{arguments} works alone and not beside another such call");
-                found.broken(CallRule::Repeats, told);
+                let violation = format!("{arguments} works alone and not beside another such call");
+                found.broken(CallRule::Repeats, violation);
             }
         }
         self.try_cancelled(arguments, found).await;
@@ -204,8 +204,8 @@ fn failed(error: &ToolError, arguments: &Value, found: &mut Findings) {
 fn missing<'a>(arguments: &'a Value, refused: &str, dir: &Path) -> Option<&'a str> {
     let texts = arguments.as_object()?.values().filter_map(Value::as_str);
     let is_path = |text: &&str| text.contains(['.', '/']) && !text.contains(char::is_whitespace);
-    let mut told = texts.filter(is_path).filter(|path| refused.contains(*path));
-    told.find(|path| dir.join(path).symlink_metadata().is_err())
+    let mut paths = texts.filter(is_path).filter(|path| refused.contains(*path));
+    paths.find(|path| dir.join(path).symlink_metadata().is_err())
 }
 
 fn facts(output: &ToolOutput, found: &mut Findings) {

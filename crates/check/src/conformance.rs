@@ -121,11 +121,14 @@ impl ToolCheck {
             }
             _ => 0,
         };
-        let told = |(rule, found)| Violation { tool: name.clone(), rule, found };
+        let violation = |(rule, found)| Violation { tool: name.clone(), rule, found };
         if found.broken.is_empty() {
-            return Ok(CheckReport { calls, advice: found.advice.into_iter().map(told).collect() });
+            return Ok(CheckReport {
+                calls,
+                advice: found.advice.into_iter().map(violation).collect(),
+            });
         }
-        Err(Violations(found.broken.into_iter().map(told).collect()))
+        Err(Violations(found.broken.into_iter().map(violation).collect()))
     }
 
     async fn make_calls(

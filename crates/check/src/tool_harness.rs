@@ -1,6 +1,5 @@
 //! A harness that calls single tools.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +8,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::file_state::FileLedger;
 use deputize_core::model::ModelOptions;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::{NoAgents, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, CallId, Cancel, Catalog, CatalogEntry, Origin, ResourceMap,
@@ -143,7 +143,7 @@ impl ToolHarness {
     pub async fn call(&self, tool: &str, arguments: Value) -> ToolCallResult {
         let Some(entry) = self.agent.catalog.get(tool) else {
             let names: Vec<_> = self.agent.catalog.iter().map(|it| it.name().as_str()).collect();
-            panic!("no tool is called `{tool}` here; there are: {}", names.join(", "));
+            panic!("no tool is called `{tool}` here; known: {}", names.join(", "));
         };
         entry.tool.call(arguments, &self.cx()).await
     }
@@ -211,8 +211,8 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     }
 }
 

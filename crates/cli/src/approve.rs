@@ -26,7 +26,7 @@ use crate::screen::refused_calls::NO_TERMINAL;
 /// something else.
 const GUARD: Duration = Duration::from_millis(300);
 /// A question that nobody answers is a no after this time.
-const PATIENCE: Duration = Duration::from_secs(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// Interval at which a cancelled question is noticed.
 const LOOK: Duration = Duration::from_millis(50);
 /// Limit on a typed answer, in bytes.
@@ -125,7 +125,9 @@ impl TerminalApprover {
         };
         match self.in_turn(work, cancel).await {
             Ok(Some(TypedInput::Line(line))) => PersonAnswer::Text(meant(&line, question)),
-            Ok(Some(TypedInput::Nothing)) => PersonAnswer::TimedOut { seconds: PATIENCE.as_secs() },
+            Ok(Some(TypedInput::Nothing)) => {
+                PersonAnswer::TimedOut { seconds: ANSWER_TIMEOUT.as_secs() }
+            }
             Ok(Some(TypedInput::Closed)) => {
                 PersonAnswer::Nobody("the terminal is closed".to_owned())
             }
@@ -331,7 +333,7 @@ enum TypedInput {
 }
 
 fn read_line(terminal: &mut File, stop: &AtomicBool) -> io::Result<TypedInput> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + ANSWER_TIMEOUT;
     let mut line = Vec::new();
     while Instant::now() < end && !stop.load(Ordering::Acquire) {
         if !is_readable(terminal)? {

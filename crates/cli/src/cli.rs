@@ -57,7 +57,7 @@ use crate::stdio::{print, tell};
 ///
 ///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
 ///         Box::pin(async move {
-///             match input.moment {
+///             match input.event {
 ///                 HookEvent::PreToolUse { arguments, .. }
 ///                     if arguments["command"].as_str().is_some_and(|it| it.contains("curl")) =>
 ///                 {
@@ -149,7 +149,7 @@ impl Cli {
     }
 
     fn run_with(&self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-        let given: Vec<OsString> = arguments.into_iter().collect();
+        let given = with_help_option(arguments.into_iter().collect());
         remember_config(&given);
         let arguments = match Arguments::try_parse_from(&given) {
             Ok(arguments) => arguments,
@@ -165,54 +165,64 @@ impl Cli {
     }
 
     /// Returns the environment of the program, with its extensions.
-    fn around(&self) -> Result<ProcessEnv, CliError> {
+    fn env(&self) -> Result<ProcessEnv, CliError> {
         ProcessEnv::of_process(toolset_names(), toolset_of, self.own.clone())
     }
 
     fn command(&self, arguments: &Arguments) -> Result<u8, CliError> {
         let links = &self.linked();
-        let mut around = self.around()?;
-        around.start_log(arguments.log.as_deref())?;
+        let mut env = self.env()?;
+        env.start_log(arguments.log.as_deref())?;
         let done = match &arguments.command {
             Command::Run(args) => {
                 let prompt = args.prompt.as_deref();
                 let resume = args.resume.as_deref();
                 let job = run::RunJob { prompt, resume, options: &args.options };
                 return match &args.replay {
-                    Some(file) => run::replay(links, &around, file, &job),
-                    None => run::run(links, &around, &job),
+                    Some(file) => run::replay(links, &env, file, &job),
+                    None => run::run(links, &env, &job),
                 };
             }
             Command::Sessions(Sessions::Resume(args)) => {
                 let prompt = args.prompt.as_deref();
                 let resume = Some(args.session.as_str());
                 let job = run::RunJob { prompt, resume, options: &args.options };
-                return run::run(links, &around, &job);
+                return run::run(links, &env, &job);
             }
-            Command::Acp(args) => return acp::acp(links, around, args),
-            Command::McpServe(args) => return mcp_serve::mcp_serve(links, around, args),
-            Command::Mcp(args) => mcp::mcp(&around, args),
-            Command::Doctor(args) => return doctor::doctor(links, &around, args),
-            Command::Prompt(args) => prompt::prompt(links, &around, args),
-            Command::Tools(args) => tools::tools(links, &around, args),
-            Command::Toolsets(args) => tools::toolsets(links, &around, args),
-            Command::Plugin(args) => return plugin::plugin(links, &around, args),
-            Command::Agents(args) => agents::agents(&around, args),
-            Command::Pause { sessions } => pause::pause(&around, sessions, true),
-            Command::Unpause { sessions } => pause::pause(&around, sessions, false),
-            Command::Sessions(args) => sessions::sessions(links, &around, args),
-            Command::Cron(CronCommand::Run(args)) => return cron::run(links, around, args),
-            Command::Cron(args) => cron::cron(links, around, args),
-            Command::Memory(args) => memory::memory(&around, args),
-            Command::Skills(args) => skills::skills(links, &around, args),
-            Command::Profiles(args) => profiles::profiles(links, &around, args),
-            Command::Policy(args) => policy::policy(links, &around, args),
-            Command::New(args) => new::new(&around, args),
-            Command::Config(args) => config::config(links, &around, args),
+            Command::Acp(args) => return acp::acp(links, env, args),
+            Command::McpServe(args) => return mcp_serve::mcp_serve(links, env, args),
+            Command::Mcp(args) => mcp::mcp(&env, args),
+            Command::Doctor(args) => return doctor::doctor(links, &env, args),
+            Command::Prompt(args) => prompt::prompt(links, &env, args),
+            Command::Tools(args) => tools::tools(links, &env, args),
+            Command::Toolsets(args) => tools::toolsets(links, &env, args),
+            Command::Plugin(args) => return plugin::plugin(links, &env, args),
+            Command::Agents(args) => agents::agents(&env, args),
+            Command::Pause { sessions } => pause::pause(&env, sessions, true),
+            Command::Unpause { sessions } => pause::pause(&env, sessions, false),
+            Command::Sessions(args) => sessions::sessions(links, &env, args),
+            Command::Cron(CronCommand::Run(args)) => return cron::run(links, env, args),
+            Command::Cron(args) => cron::cron(links, env, args),
+            Command::Memory(args) => memory::memory(&env, args),
+            Command::Skills(args) => skills::skills(links, &env, args),
+            Command::Profiles(args) => profiles::profiles(links, &env, args),
+            Command::Policy(args) => policy::policy(links, &env, args),
+            Command::New(args) => new::new(&env, args),
+            Command::Config(args) => config::config(links, &env, args),
             Command::Completions { shell } => completions(*shell),
         };
         done.map(|()| 0)
     }
+}
+
+/// Returns the arguments with `help COMMAND` written as `COMMAND --help`. A command of its own would
+/// build the arguments of all others at each start.
+fn with_help_option(mut given: Vec<OsString>) -> Vec<OsString> {
+    if given.get(1).is_some_and(|word| word == "help") {
+        given.remove(1);
+        given.push("--help".into());
+    }
+    given
 }
 
 /// Prints the error of invalid arguments. Help and version go to standard output and are not
@@ -227,8 +237,8 @@ fn refuse_arguments(error: &clap::Error, given: &[OsString]) -> ExitCode {
     };
     let words: Vec<&str> = given.iter().skip(1).map_while(|word| word.to_str()).collect();
     let until = words.iter().position(|word| *word == unknown).map_or(0, |at| at + 1);
-    if let Some(told) = later::missing_command(words.get(..until).unwrap_or_default()) {
-        tell(&format!("error: {told}"));
+    if let Some(message) = later::missing_command(words.get(..until).unwrap_or_default()) {
+        tell(&format!("error: {message}"));
     } else if unknown.contains(char::is_whitespace) {
         tell(&format!("error: a task is given to `run`: {} \"…\"", format_command("run")));
     } else {

@@ -20,7 +20,6 @@ use crate::config::{ConfigError, VerbError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It failed.
     Failed = 1,
     /// Wrong usage or configuration.
     Usage = 2,
@@ -31,7 +30,6 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The number.
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }
@@ -197,9 +195,9 @@ mod tests {
         ];
         for (error, words) in cases {
             let shown = error.to_string();
-            let told = error.in_one_line();
+            let actual = error.in_one_line();
             assert!(shown.contains("\nhint: ") && shown.contains(words), "{shown}");
-            assert!(told.contains("; ") && told.contains(words), "{told}");
+            assert!(actual.contains("; ") && actual.contains(words), "{actual}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Records for the tests of this crate: a small session, built by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, ModelOptions, RawCall, Reply, Usage};
 use deputize_core::outcome::{ExitReason, Receipts, ToolTrace};
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, CallId, Catalog, Event, Outcome, Record, SessionId, Status, ToolEffect, ToolName,
     ToolResult, ToolsetName,
@@ -94,8 +95,8 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     }
 }
 
@@ -215,7 +216,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
         ],
         receipts: Receipts::default(),
         below: BTreeMap::new(),
-        found: None,
+        inspection: None,
         session_path: None,
     }
 }

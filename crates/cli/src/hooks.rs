@@ -29,9 +29,9 @@ fn commands(hooks: &Hooks) -> impl Iterator<Item = HookCommand> {
 pub(crate) fn all(
     config: &Hooks,
     processes: Arc<Processes>,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Vec<Arc<dyn Hook>> {
-    let mut hooks = shell_hooks(commands(config), processes, &around.os_env);
-    hooks.extend(around.own.hooks.iter().cloned());
+    let mut hooks = shell_hooks(commands(config), processes, &env.os_env);
+    hooks.extend(env.own.hooks.iter().cloned());
     hooks
 }

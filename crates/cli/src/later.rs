@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn a_command_of_a_later_version_is_reported_as_such() {
-        let told = missing_command(&["trace"]).unwrap();
-        assert!(told.starts_with("`deputize trace` is not in this version ("), "{told}");
+        let actual = missing_command(&["trace"]).unwrap();
+        assert!(actual.starts_with("`deputize trace` is not in this version ("), "{actual}");
         assert_eq!(super::missing_command(&["run"]), None);
         assert_eq!(super::missing_command(&["chat", "x"]), None);
     }

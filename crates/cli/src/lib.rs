@@ -17,6 +17,7 @@
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
 //! | `browser` | no | a browser for agents, which is a Chromium of the machine |
+//! | `offline-c-java` | no | C and Java by their syntax for the model `offline`: 1 MB of grammars |
 //! | `session-search` | no | search over past sessions, with SQLite |
 //! | `tokenizer` | no | counts tokens with the tokenizers that are published: 6 MB of vocabularies |
 //!
@@ -51,7 +52,6 @@ mod screen;
 mod stdio;
 mod stop;
 mod task;
-mod wording;
 mod zone;
 
 pub use cli::Cli;

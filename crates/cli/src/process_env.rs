@@ -21,8 +21,7 @@ use crate::stdio::tell;
 /// The environment, the working directory, and which of the standard streams are terminals.
 pub(crate) struct ProcessEnv {
     /// Variables whose names and values are text.
-    pub(crate) env: BTreeMap<String, String>,
-    /// All variables.
+    pub(crate) variables: BTreeMap<String, String>,
     pub(crate) os_env: BTreeMap<OsString, OsString>,
     /// The names of the program's toolsets.
     pub(crate) toolsets: BTreeSet<String>,
@@ -83,7 +82,7 @@ impl ProcessEnv {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
         };
         Ok(Self {
-            env: os_env.iter().filter_map(text).collect(),
+            variables: os_env.iter().filter_map(text).collect(),
             cwd: std::env::current_dir().map_err(DirectoryError::Cwd).map_err(CliError::usage)?,
             os_env,
             toolsets,
@@ -106,7 +105,7 @@ impl ProcessEnv {
     #[cfg(test)]
     pub(crate) fn for_tests(env: &[(&str, &str)]) -> Self {
         Self {
-            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            variables: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             os_env: BTreeMap::new(),
             toolsets: BTreeSet::new(),
             toolset_of: None,
@@ -129,7 +128,7 @@ impl ProcessEnv {
             let mut secrets = Secrets::default();
             add_secrets(
                 &mut secrets,
-                self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())),
+                self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())),
             );
             self.log.redact(&secrets);
         }
@@ -138,7 +137,7 @@ impl ProcessEnv {
 
     /// Returns a variable that is set and not empty.
     pub(crate) fn var(&self, name: &str) -> Option<&str> {
-        self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
@@ -194,7 +193,7 @@ impl ProcessEnv {
         Ok(Sources {
             cwd: self.cwd(settings.cwd.as_deref())?,
             config_file: settings.config.as_ref().map(|path| plain(self.cwd.join(path))),
-            env: self.env.clone(),
+            env: self.variables.clone(),
             set: settings.set.clone(),
             project_files: settings.project_files,
             flags,

@@ -43,9 +43,9 @@ struct TooFewThreads {
 ///
 /// Tokio gives up where it finds none, so a thread for blocking work is there from the beginning and
 /// stays: what finds no other waits for it.
-pub(crate) fn start_threads(around: &ProcessEnv) -> Result<Runtime, CliError> {
+pub(crate) fn start_threads(env: &ProcessEnv) -> Result<Runtime, CliError> {
     let few = |few| CliError::failed(few).hint("raise the limit (ulimit -Hn, ulimit -n)");
-    enough_open_files(around.open_files).map_err(few)?;
+    enough_open_files(env.open_files).map_err(few)?;
     enough_threads()?;
     share_c_heap();
     let runtime = tokio::runtime::Builder::new_multi_thread()

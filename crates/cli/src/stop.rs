@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 /// Time limit after a signal; work that has not ended by then is abandoned.
-const PATIENCE: Duration = Duration::from_millis(1700);
+const STOP_TIMEOUT: Duration = Duration::from_millis(1700);
 
 /// Signals within this time of the first count as one: `timeout` signals the program and then its
 /// whole group.
@@ -74,7 +74,7 @@ impl Signals {
             biased;
             done = &mut work => Some(done),
             () = self.another(first + AT_ONCE, &report) => None,
-            () = sleep_until(first + PATIENCE) => None,
+            () = sleep_until(first + STOP_TIMEOUT) => None,
         }
     }
 

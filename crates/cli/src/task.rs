@@ -20,7 +20,7 @@ const TASK_BYTES: usize = 1024 * 1024;
 const MATERIAL_BYTES: usize = 64 * 1024 * 1024;
 /// Time limit for the first byte of an open pipe that the run does not need: a parent that never
 /// writes must not block it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const INPUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of one read, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -60,7 +60,7 @@ pub(crate) struct TaskInput<'a> {
     pub(crate) file: &'a File,
     pub(crate) is_terminal: bool,
     /// Silence after which a hint is printed.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) tell: &'a dyn Fn(&str),
 }
 
@@ -118,10 +118,10 @@ impl TaskInput<'_> {
     fn read(&self, most: usize, needed: bool) -> Result<Option<Vec<u8>>, TaskError> {
         let mut bytes = Vec::new();
         let mut piece = vec![0; PIECE_BYTES];
-        let mut told = false;
+        let mut noted = false;
         while bytes.len() <= most {
             if !self.is_ready().map_err(TaskError::Read)? {
-                let seconds = self.patience.as_secs();
+                let seconds = self.timeout.as_secs();
                 if bytes.is_empty() && !needed {
                     (self.tell)(&format!(
                         "warning: standard input is a pipe, and nothing came in {seconds} s; \
@@ -132,7 +132,7 @@ impl TaskInput<'_> {
                     ));
                     return Ok(None);
                 }
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut noted, true) {
                     let count = bytes.len();
                     (self.tell)(&format!(
                         "note: waiting for the end of standard input, {count} bytes so far"
@@ -157,7 +157,7 @@ impl TaskInput<'_> {
 
     /// Waits for bytes or the end.
     fn is_ready(&self) -> io::Result<bool> {
-        let timeout = Timespec::try_from(self.patience).map_err(io::Error::other)?;
+        let timeout = Timespec::try_from(self.timeout).map_err(io::Error::other)?;
         let mut polled = [PollFd::new(self.file, PollFlags::IN)];
         match poll(&mut polled, Some(&timeout)) {
             Ok(count) => Ok(count > 0),

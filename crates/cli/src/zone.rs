@@ -9,8 +9,8 @@ const LOCAL: &str = "/etc/localtime";
 
 /// The zone that `TZ` names, or the system's. The latter is read where it lies: to find its name,
 /// a library would walk all zones there are, which takes longer than the rest of the start.
-pub(crate) fn zone(around: &ProcessEnv) -> TimeZone {
-    local_zone(around.var("TZ").is_some())
+pub(crate) fn zone(env: &ProcessEnv) -> TimeZone {
+    local_zone(env.var("TZ").is_some())
 }
 
 /// The same, for a program in whose environment `TZ` is set or not.

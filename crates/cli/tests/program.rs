@@ -219,8 +219,8 @@ async fn exit_codes_tell_why_there_is_no_answer() {
     let home = TestHome::with([read(), text("So far.")]).await;
     let (code, out, err) = ended(home.run(&["--max-iterations", "1", "go"])).await;
     assert_eq!((code, out.as_str()), (Some(4), "So far.\n"), "{err}");
-    let told = "warning: the limit of 1 model request (max_iterations) was reached";
-    assert!(err.contains(told), "{err}");
+    let expected = "warning: the limit of 1 model request (max_iterations) was reached";
+    assert!(err.contains(expected), "{err}");
     // An answer by the last request of the limit is whole.
     let home = TestHome::with([text("All of it.")]).await;
     let (code, out, err) = ended(home.run(&["--max-iterations", "1", "go"])).await;
@@ -343,8 +343,8 @@ async fn children_of_a_resumed_session_work_where_it_began() {
     command.current_dir(&elsewhere);
     let (code, _, err) = ended(command).await;
     assert_eq!(code, Some(2), "{err}");
-    let told = format!("error: cannot work in `{}`: ", home.work().display());
-    assert!(err.starts_with(&told) && err.contains("hint: the session"), "{err}");
+    let expected = format!("error: cannot work in `{}`: ", home.work().display());
+    assert!(err.starts_with(&expected) && err.contains("hint: the session"), "{err}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,21 +3,43 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What may be spent. An absent key sets no limit.
+/// What a session may spend in all its runs. An absent key sets no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
     /// Maximum cost in US dollars. Every model must then have a price: see `providers.NAME.prices`.
+    /// 0 allows no request.
     #[schemars(range(min = 0))]
     pub usd: Option<f64>,
-    /// Maximum number of tokens, sent and received.
+    /// Maximum number of tokens, sent and received. 0 allows no request.
     pub tokens: Option<u64>,
-    /// Time limit in seconds. That of children counts only while any of them runs.
+    /// Time limit of a run in seconds. No limit if 0.
     pub seconds: Option<u32>,
 }
 
 impl Budget {
     /// Returns the budget without its time, which is a limit of each agent.
+    pub fn spending(&self) -> deputize_core::budget::Budget {
+        deputize_core::budget::Budget { usd: self.usd, tokens: self.tokens }
+    }
+}
+
+/// What a tree of children may spend. An absent key sets no limit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChildBudget {
+    /// Maximum cost in US dollars. Every model of children must then have a price: see
+    /// `providers.NAME.prices`. 0 allows no request.
+    #[schemars(range(min = 0))]
+    pub usd: Option<f64>,
+    /// Maximum number of tokens, sent and received. 0 allows no request.
+    pub tokens: Option<u64>,
+    /// Time limit in seconds, which counts while any child runs. 0 allows no request.
+    pub seconds: Option<u32>,
+}
+
+impl ChildBudget {
+    /// Returns the budget without its time.
     pub fn spending(&self) -> deputize_core::budget::Budget {
         deputize_core::budget::Budget { usd: self.usd, tokens: self.tokens }
     }

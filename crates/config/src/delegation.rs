@@ -8,7 +8,7 @@ use deputize_runtime::Heartbeat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::budget::Budget;
+use super::budget::ChildBudget;
 use super::reasoning_effort::ReasoningEffort;
 use super::secret::Secret;
 
@@ -61,7 +61,7 @@ pub struct Delegation {
     /// Tokens of one answer of a child's model. The parent's limit if 0.
     pub max_output_tokens: u32,
     /// What a tree of children may spend.
-    pub budget: Budget,
+    pub budget: ChildBudget,
     /// Program of an external agent that runs children over ACP. Empty: none.
     pub acp_command: String,
     /// Arguments of `acp_command`.
@@ -107,7 +107,7 @@ impl Default for Delegation {
             subagent_auto_approve: None,
             approvals: None,
             max_output_tokens: 0,
-            budget: Budget::default(),
+            budget: ChildBudget::default(),
             acp_command: String::new(),
             acp_args: Vec::new(),
             acp_env: Vec::new(),

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use deputize_file_lock::{LockError, lock};
 
+use tempfile::NamedTempFile;
+
 use super::keys::Config;
 use super::load::{ConfigError, Sources, load};
 
@@ -132,8 +134,7 @@ pub fn change(
     let by_hand = || FileError::Form(path.clone());
     let changed = edit(&text).ok_or_else(by_hand)?;
     let wrong = |source| FileError::Write { path: path.clone(), source };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
+    let mut file = new_file(&path).map_err(wrong)?;
     file.write_all(changed.as_bytes()).map_err(wrong)?;
     let now = load(&alone(file.path().to_owned())).map_err(|_| by_hand())?.config;
     if !is_right(&before, &now) {
@@ -145,6 +146,15 @@ pub fn change(
     file.as_file().sync_all().map_err(wrong)?;
     file.persist(&path).map_err(|error| wrong(error.error))?;
     Ok(path)
+}
+
+/// Creates the file that takes the place of another. Only who holds the lock does, so its name is
+/// always the same, and what a killed process left under it goes.
+fn new_file(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy());
+    let _there_may_be_none = fs::remove_file(folder.join(&name));
+    tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(folder)
 }
 
 /// Returns the lines of a file, and the index of the line of a top-level key.

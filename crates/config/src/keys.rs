@@ -47,7 +47,7 @@ pub struct Config {
     /// For servers and workers: seconds without activity after which a turn ends as a timeout.
     /// Never if 0.
     pub inactivity_timeout_seconds: u32,
-    /// What one run may spend.
+    /// What a session may spend in all its runs.
     pub budget: Budget,
     /// What happens when a tool needs a permission.
     pub approvals: Approvals,
@@ -69,7 +69,8 @@ pub struct Config {
     pub cron: CronConfig,
     /// The record of a session.
     pub journal: Journal,
-    /// Tokens of one answer of the model. The model's own limit if 0.
+    /// Tokens of one answer of the model. If 0: 32,000 with `anthropic-messages`, else the model's
+    /// own limit.
     pub max_output_tokens: u32,
     /// When older messages of a conversation give way to a summary.
     pub compaction: CompactionConfig,

@@ -64,7 +64,7 @@ mod tests;
 mod toolsets;
 mod tree;
 
-pub use budget::{Budget, ModelPrice};
+pub use budget::{Budget, ChildBudget, ModelPrice};
 pub use child::{SPOKEN, child_model_name, resolve_child_model};
 pub use delegation::Delegation;
 pub use former::remove_former_keys;
@@ -96,5 +96,6 @@ pub use show::render_check;
 pub use show::{Output, Verb, VerbError, run};
 pub use toolsets::{
     BROWSER as BROWSER_TOOLSET, OPTIONAL as OPTIONAL_TOOLSETS, SERVERS as SERVER_TOOLSETS,
+    built_without,
 };
 pub use tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

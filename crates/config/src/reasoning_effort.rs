@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningEffort {
-    /// The model's own default.
+    /// No level. Each key says what that means.
     #[default]
+    #[schemars(description = "")]
     #[serde(rename = "")]
     Unset,
     /// No reasoning.

@@ -41,7 +41,7 @@ struct SectionText {
     schema: OnceLock<SectionSchema>,
 }
 
-/// The JSON Schema (draft 2020-12) of a configuration file: one document without references, its
+/// Returns the JSON Schema (draft 2020-12) of a configuration file: one document without references, its
 /// keys sorted. It accepts exactly what the check accepts, but for conflicts between keys.
 pub fn json_schema() -> &'static Value {
     &SCHEMA

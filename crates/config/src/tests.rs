@@ -33,7 +33,7 @@ impl Home {
         self.0.path()
     }
 
-    fn told(&self, text: impl AsRef<str>) -> String {
+    fn redact(&self, text: impl AsRef<str>) -> String {
         text.as_ref().replace(&format!("{}/", self.path().display()), "")
     }
 }
@@ -49,7 +49,7 @@ fn report(home: &Home, sources: &Sources) -> String {
         Err(error) => ("", format!("{error}\n"), error.warnings),
     };
     let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-    home.told(format!("{outcome}{errors}{warnings}"))
+    home.redact(format!("{outcome}{errors}{warnings}"))
 }
 
 /// One row of the table: lines of a file, and lines `>env`, `>set` and `>flag`.
@@ -78,11 +78,11 @@ fn row(text: &str) -> String {
 #[test]
 fn every_mistake_has_its_place_and_its_remedy() {
     let rows = BROKEN.split("=== ").skip(1);
-    let told: String = rows
+    let actual: String = rows
         .map(|text| format!("=== {}\n{}\n", text.lines().next().unwrap_or_default(), row(text)))
         .collect();
-    assert!(!told.contains("hush"), "a secret was told");
-    assert_snapshot!(told);
+    assert!(!actual.contains("hush"), "a secret was told");
+    assert_snapshot!(actual);
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn show_tells_the_origin_of_what_is_no_default_and_no_secret() {
     for text in [&yaml, &as_json, &format!("{:?}", load(&sources).unwrap())] {
         assert!(!text.contains("hush"), "{text}");
     }
-    assert_snapshot!("show_yaml", home.told(yaml));
-    assert_snapshot!("show_json", home.told(as_json));
+    assert_snapshot!("show_yaml", home.redact(yaml));
+    assert_snapshot!("show_json", home.redact(as_json));
 }
 
 #[test]
@@ -269,21 +269,21 @@ fn files_that_cannot_be_read_say_why() {
     fs::write(at("largest"), "#".repeat(MAX_FILE_BYTES as usize)).unwrap();
     fs::write(at("bom"), "\u{feff}max_iterations: 0\r\nmodel: offline\r\n").unwrap();
     let names = ["missing", "directory", "latin1", "large", "largest", "bom", "latin1/below"];
-    let mut told: String = names.map(|name| reported(&at(name), dir.path())).concat();
+    let mut actual: String = names.map(|name| reported(&at(name), dir.path())).concat();
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
         std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-        told += &["link", "socket"].map(|name| reported(&at(name), dir.path())).concat();
-        told += &reported(Path::new("/dev/zero"), dir.path());
+        actual += &["link", "socket"].map(|name| reported(&at(name), dir.path())).concat();
+        actual += &reported(Path::new("/dev/zero"), dir.path());
     }
-    assert_snapshot!(told);
+    assert_snapshot!(actual);
 }
 
 fn reported(path: &Path, dir: &Path) -> String {
     let sources = Sources { config_file: Some(path.to_owned()), ..Sources::default() };
-    let told = load(&sources).map_or_else(|error| error.to_string(), |_| "accepted".to_owned());
-    format!("{}\n", told.replace(&format!("{}/", dir.display()), ""))
+    let actual = load(&sources).map_or_else(|error| error.to_string(), |_| "accepted".to_owned());
+    format!("{}\n", actual.replace(&format!("{}/", dir.display()), ""))
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn a_missing_default_file_is_no_mistake_and_the_project_has_no_say() {
     let sources = Sources { cwd: project, env, ..Sources::default() };
     let loaded = load(&sources).unwrap();
     assert_eq!(loaded.config, Config::default());
-    let told = loaded.warnings[0].to_string();
+    let actual = loaded.warnings[0].to_string();
     assert_eq!(loaded.warnings.len(), 1);
-    assert_snapshot!(told.replace(&home.path().display().to_string(), "~"));
+    assert_snapshot!(actual.replace(&home.path().display().to_string(), "~"));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn the_file_is_in_the_home_that_the_environment_names() {
 
 #[test]
 fn what_starts_programs_is_not_read_from_the_environment() {
-    let told = |name: &str, value: &str| {
+    let describe = |name: &str, value: &str| {
         let env = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let sources = Sources { cwd: "/repo".into(), env, ..Sources::default() };
         load(&sources).map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
@@ -335,12 +335,12 @@ fn what_starts_programs_is_not_read_from_the_environment() {
         ("DEPUTIZE__TERMINAL__DURABLE", "[touch]", "terminal.durable"),
     ];
     for (name, value, key) in refused {
-        let told = told(name, value);
+        let actual = describe(name, value);
         let why = format!("`{key}` is not read from the environment");
-        assert!(told.contains(name) && told.contains(&why), "{told}");
+        assert!(actual.contains(name) && actual.contains(&why), "{actual}");
     }
-    assert_eq!(told("DEPUTIZE__MCP_SERVERS", "{}"), "accepted");
-    assert_eq!(told("DEPUTIZE__DELEGATION__MODEL", "openai/x"), "accepted");
+    assert_eq!(describe("DEPUTIZE__MCP_SERVERS", "{}"), "accepted");
+    assert_eq!(describe("DEPUTIZE__DELEGATION__MODEL", "openai/x"), "accepted");
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn resolved(config: &str, [model, base_url, api_key_env]: [&str; 3]) -> String {
         api_key_env: given(api_key_env),
     };
     let choice = resolve_model(&read(config).unwrap().config, &overrides);
-    let told = match choice {
+    let actual = match choice {
         Err(error) => error.to_string(),
         Ok(ModelChoice { provider, model, endpoint: Endpoint::Offline, .. }) => {
             format!("{provider} {model}: offline")
@@ -404,7 +404,7 @@ fn resolved(config: &str, [model, base_url, api_key_env]: [&str; 3]) -> String {
             )
         }
     };
-    format!("{model} {base_url} {api_key_env}\n  {}\n", told.replace('\n', "\n  "))
+    format!("{model} {base_url} {api_key_env}\n  {}\n", actual.replace('\n', "\n  "))
 }
 
 #[test]
@@ -488,8 +488,8 @@ fn a_model_that_cannot_be_used_says_what_to_do() {
         ["offline", "", "K"],
         ["\u{1b}[2J/x", "", ""],
     ];
-    let told = rows.map(|row| resolved(PROVIDERS, row).lines().skip(1).collect::<String>());
-    let told = [told.join("\n"), resolved("{}", ["", "", ""])].join("\n");
-    assert!(!told.contains("hush"));
-    assert_snapshot!(told);
+    let actual = rows.map(|row| resolved(PROVIDERS, row).lines().skip(1).collect::<String>());
+    let actual = [actual.join("\n"), resolved("{}", ["", "", ""])].join("\n");
+    assert!(!actual.contains("hush"));
+    assert_snapshot!(actual);
 }

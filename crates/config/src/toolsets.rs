@@ -12,6 +12,17 @@ use crate::hint::format_command;
 /// Toolsets that a program may be built without: naming one is no mistake.
 pub const OPTIONAL: [&str; 1] = [BROWSER];
 
+/// Features of the program, each of which brings a toolset of its name.
+const FEATURES: [&str; 2] = [BROWSER, "session-search"];
+
+/// Returns that the program was built without a toolset, if a feature brings it.
+#[must_use]
+pub fn built_without(toolset: &str) -> Option<String> {
+    let feature = FEATURES.into_iter().find(|feature| feature.replace('-', "_") == toolset)?;
+    let what = format!("the toolset `{toolset}`, the feature `{feature}`");
+    Some(format!("this program was built without {what}"))
+}
+
 /// The toolset that `browser.enabled` turns on.
 pub const BROWSER: &str = "browser";
 
@@ -65,9 +76,8 @@ pub(super) fn check(
                 continue;
             }
             if OPTIONAL.contains(&name.as_str()) {
-                let name = shown(name);
-                let message = format!("`{key}`: toolset `{name}` has no tools in this version");
-                found.warn(&item.place, message);
+                let lack = built_without(name).unwrap_or_default();
+                found.warn(&item.place, format!("`{key}`: {lack}"));
             } else if name.starts_with(SERVERS) && !item.place.is_on_command_line() {
                 // The server may be configured elsewhere, or be taken out for a while.
                 let servers =
@@ -157,6 +167,9 @@ fn circle(config: &PlacedValue, start: &str) -> Option<Vec<String>> {
 fn unknown(name: &str, known: &BTreeSet<String>, of_tool: Option<ToolsetOfTool>) -> String {
     if name.is_empty() {
         return "the name of a toolset is empty".to_owned();
+    }
+    if let Some(lack) = built_without(name) {
+        return lack;
     }
     let known = || known.iter().map(String::as_str);
     let hint = if let Some(set) = of_tool.and_then(|of_tool| of_tool(name)) {

@@ -258,6 +258,9 @@ fn reason(error: &serde_saphyr::Error) -> String {
         }
         Some(BudgetBreach::Depth { .. }) => too_deep(),
         _ if text.contains("recursion limit") => too_deep(),
+        _ if text.contains("weak recursion") => {
+            "an alias is a part of what it stands for".to_owned()
+        }
         // Inside an alias the breach is wrapped in another error, which only tells its text.
         _ if text.contains("budget breached") => format!(
             "too much for a configuration; it has at most {MAX_VALUES} values, aliases counted as \
@@ -462,7 +465,17 @@ mod tests {
         let flow = "{a: ".repeat(100_000);
         let long = "- 1\n".repeat(11_000);
         let aliases = format!("a: &a 1\nb: [{}]", "*a,".repeat(300));
-        let cases = [bomb, &deep, &flow, &long, &aliases, "a: 1\n---\nb: 2", "a: !x 1", "a: *b"];
+        let cases = [
+            bomb,
+            &deep,
+            &flow,
+            &long,
+            &aliases,
+            "a: 1\n---\nb: 2",
+            "a: !x 1",
+            "a: *b",
+            "a: &a [*a]",
+        ];
         insta::assert_snapshot!(cases.map(read).concat());
     }
 }

@@ -34,7 +34,7 @@ pub enum AttachError {
          limit tokens instead"
     )]
     NoPrice {
-        /// The model.
+        /// Name of the model.
         model: String,
         /// The host's name of the setting in parentheses, after a space; empty if it has none.
         setting: String,
@@ -158,10 +158,10 @@ impl AgentActivity {
 pub struct AgentSummary {
     /// ID of the agent.
     pub id: AgentId,
-    /// The task.
+    /// Goal of its task.
     pub goal: String,
-    /// Its activity.
-    pub doing: AgentActivity,
+    /// What it does now.
+    pub activity: AgentActivity,
     /// Number of its last model request.
     pub iteration: u32,
     /// The tool that is running; the first one called if there are several.

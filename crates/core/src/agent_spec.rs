@@ -1,6 +1,5 @@
 //! The specification of an agent.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::model::ModelOptions;
 use crate::name::{AgentId, CallId, ToolName, ToolsetName};
 use crate::schema::plain_schema;
 use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::tool_spec::ToolDecl;
 
 /// The line before a further task, for the child.
@@ -101,8 +101,8 @@ pub struct AgentSpec {
     /// Its first message.
     pub task: String,
     /// Sources of parts of the first message, beside whoever gives the task.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub task_sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub task_sources: SourceSet,
     /// Images that its model sees with the first message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
@@ -118,8 +118,8 @@ pub struct AgentSpec {
     /// Blocks of its rendered system text; those shared between agents come first.
     pub system: Vec<Arc<str>>,
     /// Sources of parts of the system text, beside this program.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub system_sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub system_sources: SourceSet,
     /// Messages before the first one.
     #[serde(default)]
     pub prefill: Vec<Message>,
@@ -127,7 +127,7 @@ pub struct AgentSpec {
     /// that starts it. The journal holds those messages once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_fork: bool,
-    /// Its toolsets.
+    /// Names of its toolsets.
     pub toolsets: Vec<ToolsetName>,
     /// Its tools, in the order in which they are sent.
     pub tools: Vec<ToolName>,
@@ -135,7 +135,7 @@ pub struct AgentSpec {
     pub grant: Grant,
     /// How its approval questions are answered.
     pub approver: ApproverMode,
-    /// Its limits.
+    /// Limits of its run.
     pub limits: AgentLimits,
     /// Its working directory, absolute.
     pub cwd: PathBuf,

@@ -30,7 +30,7 @@ pub enum ApproverMode {
 /// requests everything there is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Grant {
-    /// The tools.
+    /// Names of the permitted tools; `None` permits all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<BTreeSet<ToolName>>,
     /// The directories under which it may read.

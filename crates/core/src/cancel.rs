@@ -38,7 +38,7 @@ impl CancelReason {
             Self::LimitAbove => "ended with a limit of the agent that started it",
             Self::Stopped => "a person stopped it",
             Self::TreeStopped => "a person stopped an agent above it",
-            Self::StoppedAbove => "an agent above it stopped it (`delegate_control`)",
+            Self::StoppedAbove => "an agent above it stopped it",
             Self::EndedAbove => "ended with the agent that started it",
         }
     }

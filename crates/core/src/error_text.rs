@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn each_cause_is_said_once() {
-        let told = |text, cause| describe_error(&Layer(text, cause));
-        assert_eq!(told("cannot open", io::Error::other("no room")), "cannot open: no room");
-        assert_eq!(told("failed: no room", io::Error::other("no room")), "failed: no room");
+        let describe = |text, cause| describe_error(&Layer(text, cause));
+        assert_eq!(describe("cannot open", io::Error::other("no room")), "cannot open: no room");
+        assert_eq!(describe("failed: no room", io::Error::other("no room")), "failed: no room");
         let files = || io::Error::from_raw_os_error(24);
         assert!(files().to_string().starts_with("Too many open files (os error"));
         let text = "too many open files, nothing was started";
-        assert_eq!(told(text, files()), text);
+        assert_eq!(describe(text, files()), text);
     }
 }

@@ -95,11 +95,17 @@ mod tests {
 
     #[test]
     fn of_a_command_each_character_is_shown() {
-        let told = |text, most| for_exact_line(text, most);
-        assert_eq!(told("printf 'a    b' # x\nrm -rf  y", 80), r"printf 'a    b' # x\nrm -rf  y");
-        assert_eq!(told("my  file\u{200b}\u{1b}[2K\t.txt", 80), r"my  file\u{200b}\u{1b}[2K\t.txt");
-        assert_eq!(told("abcdef", 6), "abcdef");
-        assert_eq!(told("abcdefg", 6), "abcde…");
+        let describe = |text, most| for_exact_line(text, most);
+        assert_eq!(
+            describe("printf 'a    b' # x\nrm -rf  y", 80),
+            r"printf 'a    b' # x\nrm -rf  y"
+        );
+        assert_eq!(
+            describe("my  file\u{200b}\u{1b}[2K\t.txt", 80),
+            r"my  file\u{200b}\u{1b}[2K\t.txt"
+        );
+        assert_eq!(describe("abcdef", 6), "abcdef");
+        assert_eq!(describe("abcdefg", 6), "abcde…");
     }
 
     #[test]

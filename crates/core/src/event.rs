@@ -1,7 +1,7 @@
 //! Events and records: the one ordered stream of facts of a session.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::outcome::Outcome;
 use crate::process::{ProcessEnd, ProcessStart};
 use crate::run::{BudgetUnit, Input, WrapUpReason};
 use crate::sanitize::remove_frames;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::status::Status;
 use crate::tool_effect::ToolEffect;
 use crate::tool_output::Display;
 
 mod journal;
 
-pub use journal::{Journal, JournalError};
+pub use journal::{EncodedRecord, Journal, JournalError};
 
 /// An event with its number, time and agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,11 +63,11 @@ pub enum Event {
     /// same text follows.
     #[serde(rename = "message.left")]
     MessageLeft {
-        /// The message.
+        /// Text of the message.
         text: String,
         /// Who said what is in it; empty if that is unknown, as in older records.
-        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-        sources: BTreeSet<Source>,
+        #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+        sources: SourceSet,
     },
     /// Text from an external agent while it works, so that it survives if this program is killed.
     #[serde(rename = "external.text")]
@@ -97,7 +97,7 @@ pub enum Event {
     ModelResponse {
         /// Number of the request that it answers.
         iteration: u32,
-        /// The reply.
+        /// Reply of the model, whole.
         reply: Reply,
         /// Duration in milliseconds.
         ms: u64,
@@ -134,7 +134,7 @@ pub enum Event {
     /// A call is about to run.
     #[serde(rename = "tool.start")]
     ToolStart {
-        /// The call.
+        /// ID of the call.
         call: CallId,
         /// The tool as the model wrote it.
         tool: String,
@@ -153,7 +153,7 @@ pub enum Event {
     /// A call waits for an approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
-        /// The call.
+        /// ID of the call.
         call: CallId,
         /// The command that would run.
         command: String,
@@ -165,11 +165,11 @@ pub enum Event {
     /// A question was answered.
     #[serde(rename = "approval.decision")]
     ApprovalDecision {
-        /// The call.
+        /// ID of the call.
         call: CallId,
         /// `allow` or `deny`.
         decision: String,
-        /// Who decided.
+        /// Name of what decided: a hook, a policy or an approver.
         by: String,
     },
     /// A hook ran.
@@ -178,7 +178,7 @@ pub enum Event {
     /// A file was read.
     #[serde(rename = "file.read")]
     FileRead {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// Its content at that time.
         version: FileVersion,
@@ -186,7 +186,7 @@ pub enum Event {
     /// A file was written.
     #[serde(rename = "file.write")]
     FileWrite {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// Its new content.
         version: FileVersion,
@@ -205,7 +205,7 @@ pub enum Event {
     /// An agent reached a limit; its next request is the closing one.
     #[serde(rename = "agent.wrap_up")]
     AgentWrapUp {
-        /// The limit.
+        /// Limit that it reached.
         #[serde(default)]
         limit: WrapUpReason,
         /// For a budget: its unit.
@@ -266,7 +266,7 @@ pub enum Event {
     Log {
         /// Severity of the message.
         level: LogLevel,
-        /// The message.
+        /// Text of the message.
         message: String,
         /// The message without figures, so that messages with the same cause can be shown together;
         /// `None` if it has no figures.
@@ -370,9 +370,9 @@ pub enum LogLevel {
 pub struct SessionStart {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// The toolsets.
+    /// Names of the enabled toolsets.
     pub toolsets: Vec<String>,
     /// Version of the program.
     pub program: String,

@@ -39,11 +39,11 @@ impl SavedCommand {
 /// The beginning and the end of a text for a question, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The beginning.
+    /// Beginning of the text.
     pub head: String,
     /// A note on the part left out between the two.
     pub omitted: String,
-    /// The end.
+    /// End of the text.
     pub tail: String,
 }
 

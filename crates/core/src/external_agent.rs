@@ -42,7 +42,7 @@ pub struct ExternalToolCall {
     pub call: CallId,
     /// The tool's name.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call, as JSON.
     pub arguments: Value,
 }
 

@@ -44,20 +44,20 @@ impl HookPoint {
 pub enum HookEvent<'a> {
     /// A call is about to run.
     PreToolUse {
-        /// The call.
+        /// ID of the call.
         call: CallId,
-        /// Its tool.
+        /// Name of the tool.
         tool: &'a str,
-        /// Its arguments.
+        /// Arguments of the call, as JSON.
         arguments: &'a Value,
     },
     /// A call ran.
     PostToolUse {
-        /// The call.
+        /// ID of the call.
         call: CallId,
-        /// Its tool.
+        /// Name of the tool.
         tool: &'a str,
-        /// Its arguments.
+        /// Arguments of the call, as JSON.
         arguments: &'a Value,
         /// How it ended.
         status: CallStatus,
@@ -66,7 +66,7 @@ pub enum HookEvent<'a> {
     },
     /// The person sent a message.
     UserPromptSubmit {
-        /// The message.
+        /// Text of the person's message.
         prompt: &'a str,
     },
     /// A child is about to begin; the input's agent is the child.
@@ -106,12 +106,12 @@ impl HookEvent<'_> {
 /// The input of a hook.
 #[derive(Debug, Clone, Copy)]
 pub struct HookInput<'a> {
-    /// The session.
+    /// ID of the session.
     pub session: &'a SessionId,
     /// The agent that the event is about; for the start or end of a child, the child.
     pub agent: &'a AgentSpec,
     /// The event.
-    pub moment: HookEvent<'a>,
+    pub event: HookEvent<'a>,
 }
 
 /// The decision of a hook.
@@ -209,7 +209,7 @@ impl HookAnswer {
 ///
 ///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
 ///         Box::pin(async move {
-///             match input.moment {
+///             match input.event {
 ///                 HookEvent::PreToolUse { tool: "write_file", arguments, .. }
 ///                     if arguments["path"] == "LICENSE" =>
 ///                 {
@@ -254,7 +254,7 @@ pub struct HookRun {
     pub child: Option<AgentId>,
     /// The decision.
     pub decision: HookDecision,
-    /// The reason.
+    /// Reason that the hook gave; may be empty.
     #[serde(default)]
     pub reason: String,
     /// Duration in milliseconds.

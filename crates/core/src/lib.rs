@@ -36,14 +36,15 @@
 //! | --- | --- |
 //! | [`agent`], [`profile`], [`authority`], [`outcome`] | what an agent is made of, may do, and ends with |
 //! | [`run`], [`step_calls`] | the loop as a state machine |
-//! | [`model`], [`message`], [`prompt`], [`context_use`] | requests and replies, conversations, prompts |
-//! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`] | tools, their arguments, where they come from, large results |
+//! | [`model`], [`message`], [`image`], [`prompt`], [`context_use`], [`compaction`] | requests and replies, conversations, prompts |
+//! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`], [`mod@todo`] | tools, their arguments, where they come from, large results, the todo list |
 //! | [`policy`], [`hook`], [`protected_path`], [`file_state`] | what judges and watches calls and files |
 //! | [`nested_call`] | calls that a running call makes of its agent's tools |
 //! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
 //! | [`budget`], [`rate_limit`], [`retry`] | costs, waiting and trying again |
-//! | [`answer`], [`sanitize`] | typed answers, and text that is safe to show or send |
-//! | [`external_agent`], [`memory`], [`shell_directory`] | what a host may connect |
+//! | [`answer`], [`sanitize`], [`truncate`], [`wording`] | typed answers, text that is safe to show or send, or short, words of texts |
+//! | [`source`], [`source_set`], [`outside_sources`] | who said a text, and what an agent read from outside |
+//! | [`external_agent`], [`memory`], [`person`], [`process`], [`process_recorder`], [`setting_names`], [`shell_directory`] | what a host connects |
 //!
 //! # Features and stability
 //!
@@ -98,6 +99,7 @@ pub mod schema;
 pub mod setting_names;
 pub mod shell_directory;
 pub mod source;
+pub mod source_set;
 mod status;
 pub mod step_calls;
 pub mod todo;
@@ -108,6 +110,7 @@ mod tool_return;
 mod tool_spec;
 mod tool_subject;
 pub mod truncate;
+pub mod wording;
 
 pub use agent::Agent;
 pub use authority::Authority;
@@ -129,7 +132,6 @@ pub use resource::{Resource, ResourceMap};
 pub use schemars;
 pub use serde;
 pub use serde_json;
-pub use source::Source;
 pub use status::Status;
 pub use tool::{
     AgentView, Catalog, CatalogEntry, CatalogError, Tool, ToolCrate, ToolCx, ToolSource, TypedTool,
@@ -138,5 +140,5 @@ pub use tool::{
 pub use tool_effect::ToolEffect;
 pub use tool_output::{Display, ToolCallResult, ToolError, ToolOutput};
 pub use tool_return::Json;
-pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec};
+pub use tool_spec::{Availability, Effects, Example, ParentOnly, ToolDecl, ToolSpec};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

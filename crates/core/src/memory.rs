@@ -1,12 +1,12 @@
 //! Memory that a program keeps across sessions.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 
 use crate::future::BoxFuture;
 use crate::name::AgentId;
 use crate::outcome::Outcome;
 use crate::source::Source;
+use crate::source_set::SourceSet;
 
 /// Why a memory failed to store something. It is recorded and stops nothing.
 pub type MemoryError = Box<dyn Error + Send + Sync>;
@@ -65,7 +65,7 @@ pub struct MemorySnapshot {
     /// Its text.
     pub text: String,
     /// The sources of the text. Those that are outside count as read by each top agent.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
 }
 
 impl From<String> for MemorySnapshot {

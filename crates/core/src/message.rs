@@ -1,6 +1,5 @@
 //! Messages, the elements of a conversation.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::image::Image;
 use crate::name::{CallId, ChildEndId};
 use crate::source::Source;
+use crate::source_set::SourceSet;
 
 /// Text that a model reads. A separate type, so that text for the operator (errors, logs) cannot
 /// end up in a conversation or the other way round.
@@ -67,8 +67,8 @@ impl Message {
 
     /// Returns the sources of what the model did not write; none if they are unknown.
     #[must_use]
-    pub fn sources(&self) -> &BTreeSet<Source> {
-        const NONE: &BTreeSet<Source> = &BTreeSet::new();
+    pub fn sources(&self) -> &SourceSet {
+        const NONE: &SourceSet = &SourceSet::new();
         match self {
             Self::User(user) => &user.sources,
             Self::Tool(result) => &result.sources,
@@ -106,15 +106,15 @@ pub struct UserMessage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
     /// Who said what is in it; empty if that is unknown, as in older records.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 impl UserMessage {
     /// Creates a message with only text, of unknown sources.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), from: None, images: Vec::new(), sources: BTreeSet::new() }
+        Self { text: text.into(), from: None, images: Vec::new(), sources: SourceSet::new() }
     }
 
     /// Returns the same with these sources.
@@ -229,8 +229,8 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
     /// Who said what is in it; empty if that is unknown, as in older records.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 impl ToolResult {

@@ -34,7 +34,7 @@ pub struct Request<'a> {
     pub system: &'a [Arc<str>],
     /// The tools, in the order in which they are sent.
     pub tools: &'a [Arc<ToolDecl>],
-    /// The conversation.
+    /// Messages of the conversation, in order.
     pub messages: &'a [Arc<Message>],
     /// Whether tools may be called.
     pub tool_choice: ToolChoice,

@@ -1,7 +1,9 @@
 //! Names and IDs, validated once, where the text enters the program.
 
-use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -33,11 +35,61 @@ const fn is_name(bytes: &[u8]) -> bool {
     true
 }
 
+/// The text of a name, which copies share: each agent has the names of its tools.
+#[derive(Clone)]
+enum NameText {
+    Static(&'static str),
+    Shared(Arc<str>),
+}
+
+impl Deref for NameText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Static(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl fmt::Debug for NameText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl PartialEq for NameText {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for NameText {}
+
+impl PartialOrd for NameText {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NameText {
+    fn cmp(&self, other: &Self) -> Ordering {
+        str::cmp(self, other)
+    }
+}
+
+impl Hash for NameText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        str::hash(self, state);
+    }
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Cow<'static, str>);
+        pub struct $name(NameText);
 
         impl $name {
             /// Creates a name known at compile time; an invalid one in a `const` does not compile.
@@ -46,7 +98,7 @@ macro_rules! name {
                 if !is_name(name.as_bytes()) {
                     panic!("not a name: use 1 to 64 of the characters A-Z a-z 0-9 _ -");
                 }
-                Self(Cow::Borrowed(name))
+                Self(NameText::Static(name))
             }
 
             /// Validates a name from outside.
@@ -56,7 +108,7 @@ macro_rules! name {
             pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
                 let name = name.into();
                 if is_name(name.as_bytes()) {
-                    Ok(Self(Cow::Owned(name)))
+                    Ok(Self(NameText::Shared(name.into())))
                 } else {
                     Err(NameError { kind: $kind, found: for_exact_line(&name, SHOWN_CHARS) })
                 }
@@ -216,7 +268,7 @@ impl AgentId {
     #[must_use]
     pub fn session(&self) -> SessionId {
         let root = self.0.split('/').next().unwrap_or_default();
-        SessionId(root.to_owned().into())
+        SessionId(NameText::Shared(root.into()))
     }
 
     /// Returns the agents above it, the nearest first.
@@ -243,7 +295,7 @@ impl fmt::Display for AgentId {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct ChildEndId {
-    /// The child.
+    /// ID of the child.
     pub child: AgentId,
     /// Number of the end, from 1.
     pub number: u32,

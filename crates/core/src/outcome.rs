@@ -154,7 +154,7 @@ pub enum ValueError {
 /// The result of an agent, however it ended. Every failure has a place for partial work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The agent.
+    /// ID of the agent.
     pub agent: AgentId,
     /// Whether it was an external agent: its text and calls are then its own claims, which the host
     /// did not observe.
@@ -212,8 +212,8 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub below: BTreeMap<AgentId, Receipts>,
     /// For a child: what the host found at its end, if anything.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Box<ChildInspection>>,
+    #[serde(rename = "found", default, skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Box<ChildInspection>>,
     /// For a child: the file of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_path: Option<PathBuf>,
@@ -256,7 +256,7 @@ impl Outcome {
             trace: Vec::new(),
             receipts: Receipts::default(),
             below: BTreeMap::new(),
-            found: None,
+            inspection: None,
             session_path: None,
         }
     }

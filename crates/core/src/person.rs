@@ -13,7 +13,7 @@ use crate::resource::Resource;
 pub struct PersonQuestion {
     /// The agent that asks.
     pub agent: AgentId,
-    /// The question.
+    /// Text of the question.
     pub text: String,
     /// Answers to choose from; the person may answer in words of their own.
     pub options: Vec<String>,

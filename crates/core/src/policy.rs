@@ -67,9 +67,9 @@ pub struct Question {
     pub agent: AgentId,
     /// The goal of the agent, so that a person knows which child asks.
     pub goal: String,
-    /// The call.
+    /// ID of the call.
     pub call: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
     /// The complete command.
     pub command: String,

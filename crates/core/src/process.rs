@@ -1,13 +1,12 @@
 //! Background commands of an agent, as they are recorded.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::name::CallId;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 
 /// The start of a background command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +15,7 @@ pub struct ProcessStart {
     pub process: String,
     /// The call that started it.
     pub call: CallId,
-    /// The command.
+    /// Text of the command.
     pub command: String,
     /// Whether its agent gets a message when it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -37,7 +36,7 @@ pub struct ProcessStart {
 pub struct ProcessEnd {
     /// Its ID.
     pub process: String,
-    /// The command.
+    /// Text of the command.
     pub command: String,
     /// How it ended.
     pub exit: ProcessExit,
@@ -52,8 +51,8 @@ pub struct ProcessEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Who said what is in the message.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 /// How a background command ended.
@@ -63,7 +62,7 @@ pub struct ProcessEnd {
 pub enum ProcessExit {
     /// By itself, with this exit code.
     Code {
-        /// The code.
+        /// Exit code.
         code: i32,
     },
     /// By a signal that did not come from its agent.
@@ -81,7 +80,7 @@ pub enum ProcessExit {
     ProgramEnded,
     /// It is durable, and ran when its agent or the program ended. It goes on.
     LeftRunning {
-        /// Its PID.
+        /// Process ID on this machine.
         pid: u32,
     },
     /// Nobody observed how it ended.

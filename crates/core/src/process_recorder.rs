@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::event::JournalError;
 use crate::process::{ProcessExit, ProcessStart};
 use crate::resource::Resource;
-use crate::sanitize::Source;
+use crate::source::Source;
 
 /// The end of a background command, for its recorder.
 #[derive(Debug, Clone)]

@@ -15,9 +15,9 @@ use crate::tool::{Catalog, CatalogEntry};
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What such an agent is for, as models that delegate read it.
+    /// What the agent is for, as models that delegate read it.
     pub description: String,
-    /// What such an agent is told; may be empty.
+    /// Instructions for the agent; may be empty.
     pub instructions: String,
     /// Upper bound on its tools.
     pub tools: ProfileTools,

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::sanitize::{Source, frame_quote};
+use crate::sanitize::frame_quote;
+use crate::source::Source;
 
 /// The parts of a prompt. Parts shared between agents come first and those of the one agent last;
 /// `render` keeps that order.

@@ -1,7 +1,6 @@
 //! Values that tools keep for an agent or a program.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,28 +18,41 @@ pub trait Resource: Any + Send + Sync {
 
 /// Values by type, which tools keep for an agent or a program for all agents.
 #[derive(Default)]
-pub struct ResourceMap(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
+pub struct ResourceMap(Mutex<Vec<StoredResource>>);
+
+/// A value under its type. There are few of them, and each agent has some.
+type StoredResource = (TypeId, Arc<dyn Resource>);
+
+fn find<T: Resource>(values: &[StoredResource]) -> Option<&Arc<dyn Resource>> {
+    values.iter().find(|(id, _)| *id == TypeId::of::<T>()).map(|(_, value)| value)
+}
 
 impl ResourceMap {
     /// Returns the value of a type, creating it on first use.
     pub fn get_or_insert_with<T: Resource>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut values = self.0.lock();
-        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
-        let any: Arc<dyn Any + Send + Sync> = Arc::clone(value) as _;
-        #[expect(clippy::expect_used, reason = "the key is the value's own type")]
-        any.downcast::<T>().expect("a value stored under its own type")
+        if let Some(value) = find::<T>(&values) {
+            let any: Arc<dyn Any + Send + Sync> = Arc::clone(value) as _;
+            #[expect(clippy::expect_used, reason = "the key is the value's own type")]
+            return any.downcast::<T>().expect("a value stored under its own type");
+        }
+        let value = Arc::new(make());
+        values.push((TypeId::of::<T>(), Arc::clone(&value) as _));
+        value
     }
 
     /// Inserts a value that other maps share. A value of this type that is already there stays.
     pub fn share<T: Resource>(&self, value: Arc<T>) {
         let mut values = self.0.lock();
-        values.entry(TypeId::of::<T>()).or_insert(value);
+        if find::<T>(&values).is_none() {
+            values.push((TypeId::of::<T>(), value));
+        }
     }
 
     /// Closes and removes all values.
     pub async fn close(&self) {
         let values = std::mem::take(&mut *self.0.lock());
-        for value in values.into_values() {
+        for (_, value) in values {
             value.close().await;
         }
     }

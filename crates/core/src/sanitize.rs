@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::message::ModelText;
 use crate::name::{AgentId, CallId};
 use crate::truncate::{truncate_chars, truncate_with_ellipsis};
+use crate::wording::one_line;
 
 mod clean;
 mod mark_syntax;
@@ -18,7 +19,7 @@ mod marks;
 mod secrets;
 
 pub use crate::escape::{for_exact_line, for_question, for_verbatim_line, verbatim_start};
-pub use crate::source::Source;
+use crate::source::Source;
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
@@ -69,7 +70,8 @@ impl fmt::Debug for FrameSecret {
 /// Sanitizes content for the model and frames it with its source and an unguessable boundary.
 ///
 /// ```
-/// use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+/// use deputize_core::sanitize::{FrameSecret, frame_for_model};
+/// use deputize_core::source::Source;
 /// use deputize_core::{AgentId, CallId, SessionId};
 /// let secret = FrameSecret::new(&[7; 16]);
 /// let agent = AgentId::root(&SessionId::literal("s"));
@@ -164,7 +166,7 @@ pub fn for_terminal(content: &str) -> String {
 #[must_use]
 pub fn for_terminal_line(content: &str, most: usize) -> String {
     let head = truncate_chars(content, most.saturating_mul(4));
-    let text = clean(head).text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(&clean(head).text);
     truncate_with_ellipsis(&text, most)
 }
 

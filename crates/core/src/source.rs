@@ -1,8 +1,8 @@
 //! Sources: who said a part of a message or of a prompt.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -98,8 +98,8 @@ impl SourceKind {
 #[serde(try_from = "String", into = "String")]
 pub struct Source {
     kind: SourceKind,
-    /// Short, and of characters that no text around it gives a meaning; empty for a single source.
-    name: String,
+    /// Short, and of characters that no text around it gives a meaning; `None` for a single source.
+    name: Option<Arc<str>>,
 }
 
 impl Source {
@@ -107,11 +107,12 @@ impl Source {
     /// unusual characters.
     fn named(kind: SourceKind, name: impl AsRef<str>) -> Self {
         let name = name.as_ref().chars().take(NAME_CHARS);
-        Self { kind, name: name.map(|c| if is_plain(c) { c } else { '_' }).collect() }
+        let name: String = name.map(|c| if is_plain(c) { c } else { '_' }).collect();
+        Self { kind, name: Some(name.into()) }
     }
 
     const fn single(kind: SourceKind) -> Self {
-        Self { kind, name: String::new() }
+        Self { kind, name: None }
     }
 
     /// This program.
@@ -220,7 +221,7 @@ const fn is_plain(c: char) -> bool {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.as_str())?;
-        if self.kind.is_single() { Ok(()) } else { write!(f, ":{}", self.name) }
+        self.name.as_ref().map_or(Ok(()), |name| write!(f, ":{name}"))
     }
 }
 
@@ -238,7 +239,7 @@ impl FromStr for Source {
         let source = match (kind, name) {
             (Some(kind), None) if kind.is_single() => Some(Self::single(kind)),
             (Some(kind), Some(name)) if !kind.is_single() => {
-                Some(Self::named(kind, name)).filter(|source| source.name == name)
+                Some(Self::named(kind, name)).filter(|source| source.name.as_deref() == Some(name))
             }
             _ => None,
         };
@@ -258,22 +259,6 @@ impl From<Source> for String {
     fn from(source: Source) -> Self {
         source.to_string()
     }
-}
-
-/// Returns those of some sources that are outside.
-#[must_use]
-pub fn outside<'s>(sources: impl IntoIterator<Item = &'s Source>) -> BTreeSet<Source> {
-    sources.into_iter().filter(|source| source.is_outside()).cloned().collect()
-}
-
-/// Returns the labels of sources for a mark that stays when the session is over: of children only
-/// that there were some, because nobody knows their IDs then.
-#[must_use]
-pub fn lasting_labels(sources: &BTreeSet<Source>) -> Vec<String> {
-    let is_child = |source: &&Source| source.kind == SourceKind::Child;
-    let others = sources.iter().filter(|source| !is_child(source)).map(Source::to_string);
-    let children = sources.iter().any(|source| is_child(&source)).then(|| "children".to_owned());
-    others.chain(children).collect()
 }
 
 #[cfg(test)]
@@ -312,15 +297,6 @@ mod tests {
             let error = bad.parse::<Source>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{bad}` is no source, such as ")), "{error}");
         }
-    }
-
-    #[test]
-    fn a_mark_that_stays_names_children_together() {
-        let sources = ["child:s/1.0.0", "child:s/2.0.0", "mcp:docs", "web:a.example"];
-        let sources: BTreeSet<Source> = sources.iter().map(|it| it.parse().unwrap()).collect();
-        assert_eq!(lasting_labels(&sources), ["mcp:docs", "web:a.example", "children"]);
-        assert_eq!(outside(&sources), sources);
-        assert_eq!(outside(&[Source::user(), Source::tool("web_fetch")]), BTreeSet::new());
     }
 
     proptest! {

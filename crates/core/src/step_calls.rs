@@ -12,7 +12,7 @@ use crate::resource::Resource;
 /// A call of a tool that starts agents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepCall {
-    /// The call.
+    /// ID of the call.
     pub id: CallId,
     /// The tool as the model wrote it.
     pub tool: String,

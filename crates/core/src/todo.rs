@@ -12,7 +12,7 @@ use crate::resource::Resource;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoState {
-    /// Not begun.
+    /// Not started yet.
     Pending,
     /// Worked on now; at most one item of a list is.
     InProgress,

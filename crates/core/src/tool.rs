@@ -1,6 +1,5 @@
 //! Tools: the traits that authors and the runtime use.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::future::BoxFuture;
 use crate::resource::ResourceMap;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::tool_output::{ToolCallResult, ToolError};
 use crate::tool_spec::{Availability, ToolDecl, ToolSpec};
 
@@ -59,8 +58,8 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns the sources of that text, beside this program.
-    fn guidance_sources(&self, _settings: &ResourceMap) -> BTreeSet<Source> {
-        BTreeSet::new()
+    fn guidance_sources(&self, _settings: &ResourceMap) -> SourceSet {
+        SourceSet::new()
     }
 
     /// Returns the declaration for this agent's model, if it depends on the agent. Called once,
@@ -172,8 +171,8 @@ pub trait TypedTool: Send + Sync + 'static {
     }
 
     /// Returns the sources of that text; see [`Tool::guidance_sources`].
-    fn guidance_sources(&self, _settings: &ResourceMap) -> BTreeSet<Source> {
-        BTreeSet::new()
+    fn guidance_sources(&self, _settings: &ResourceMap) -> SourceSet {
+        SourceSet::new()
     }
 
     /// Returns the declaration for this agent's model, if it depends on the agent; see
@@ -245,7 +244,7 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
         self.tool.guidance(settings)
     }
 
-    fn guidance_sources(&self, settings: &ResourceMap) -> BTreeSet<Source> {
+    fn guidance_sources(&self, settings: &ResourceMap) -> SourceSet {
         self.tool.guidance_sources(settings)
     }
 

@@ -17,7 +17,7 @@ pub enum ToolEffect {
     FileRead {
         /// Its absolute path.
         path: PathBuf,
-        /// Its content.
+        /// Version of its content.
         version: FileVersion,
         /// Whether the agent has seen all of it, by this read and those before.
         whole: bool,
@@ -38,7 +38,7 @@ pub enum ToolEffect {
     },
     /// A command ended.
     Command {
-        /// Its text.
+        /// Text of the command.
         command: String,
         /// Its exit code; `None` if a signal killed it or its end was not observed.
         exit_code: Option<i32>,

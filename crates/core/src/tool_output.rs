@@ -1,6 +1,5 @@
 //! The output of a call, or why it failed.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::denial::Denial;
 use crate::image::Image;
 use crate::message::ModelText;
-use crate::sanitize::Source;
+use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::tool_effect::ToolEffect;
 
 /// How a screen or an editor may show a result. Models do not see it.
@@ -18,9 +18,9 @@ use crate::tool_effect::ToolEffect;
 pub enum Display {
     /// A change of one file, as a unified diff.
     Diff {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// The diff.
+        /// Unified diff of the change.
         diff: String,
     },
     /// Changes of several files.
@@ -67,7 +67,7 @@ pub struct ToolOutput {
     /// Source of the content, if other than the tool itself.
     pub source: Option<Source>,
     /// Further sources of the content, such as those of the conversations that it quotes.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after the
     /// frame, where content cannot imitate them.
     pub notes: Vec<String>,

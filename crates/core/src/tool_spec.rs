@@ -1,7 +1,6 @@
 //! The specification of a tool, as data.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::call_check::CallRisk;
 use crate::name::ToolName;
 use crate::schema::Schema;
-use crate::source::Source;
+use crate::source_set::SourceSet;
 use crate::tool_subject::{Subject, ToolKind};
 
 /// The declaration of a tool, as sent to a model. Its bytes are fixed while an agent lives.
@@ -21,7 +20,7 @@ pub struct ToolDecl {
     pub name: ToolName,
     /// What it does and when to use it.
     pub description: String,
-    /// Its arguments.
+    /// Schema of its arguments.
     pub parameters: Schema,
 }
 
@@ -70,16 +69,39 @@ impl HarmlessCalls {
     }
 }
 
+/// Why no child has a tool: only an agent without a parent uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParentOnly {
+    /// What it begins goes on after the turn.
+    OutlivesTurn,
+    /// It runs scripts, which call other tools.
+    RunsScripts,
+    /// Any other reason, as the end of a sentence about the tool: "the plan is the parent's".
+    Other(&'static str),
+}
+
+impl ParentOnly {
+    /// Returns the reason as the end of a sentence about the tool.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::OutlivesTurn => "it outlives the turn",
+            Self::RunsScripts => "it would run beside the rules that calls are judged by",
+            Self::Other(reason) => reason,
+        }
+    }
+}
+
 /// Text for the system prompt of agents that have a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolGuidance {
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// The text.
+    /// Text for the system prompt.
     pub text: Arc<str>,
     /// Its sources, beside this program.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub sources: BTreeSet<Source>,
+    #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 /// A call that shows a tool's use, run by the conformance check.
@@ -87,7 +109,7 @@ pub struct ToolGuidance {
 pub struct Example {
     /// Title of the example.
     pub title: &'static str,
-    /// Its arguments.
+    /// Arguments of the call, as JSON.
     pub arguments: Value,
 }
 
@@ -105,6 +127,8 @@ pub struct ToolSpec {
     pub risk: Option<CallRisk>,
     /// Whether only a person may approve its calls, also where calls are approved without asking.
     pub needs_person: bool,
+    /// Why no child has it; `None` if children may.
+    pub parent_only: Option<ParentOnly>,
     /// The kind of work that it does, for people and editors.
     pub kind: ToolKind,
     /// The arguments that describe what a call is about.
@@ -134,6 +158,7 @@ impl ToolSpec {
             harmless: None,
             risk: None,
             needs_person: false,
+            parent_only: None,
             kind: ToolKind::Other,
             subject: Subject::default(),
             repeatable: true,

@@ -7,6 +7,8 @@
 //! assert_eq!(truncate_with_count("0123456789", 4), "0123… [+6 bytes]");
 //! ```
 
+use serde_json::Value;
+
 /// Returns the beginning of a text, at most `most` bytes.
 #[must_use]
 pub fn truncate_bytes(text: &str, most: usize) -> &str {
@@ -84,9 +86,28 @@ pub fn truncate_with_note(text: &str, most: usize) -> String {
     }
 }
 
+/// Truncates each string in a JSON value with `truncate`, but no key.
+pub fn truncate_strings(value: &mut Value, truncate: fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = truncate(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| truncate_strings(item, truncate)),
+        Value::Object(map) => map.values_mut().for_each(|item| truncate_strings(item, truncate)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn each_string_of_a_value_is_truncated() {
+        let mut value = json!({"long key": ["abcde", 1, {"a": "ab", "b": null}]});
+        truncate_strings(&mut value, |text| truncate_with_count(text, 3));
+        assert_eq!(value, json!({"long key": ["abc… [+2 bytes]", 1, {"a": "ab", "b": null}]}));
+    }
 
     #[test]
     fn no_character_is_split() {

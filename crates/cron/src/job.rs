@@ -1,11 +1,13 @@
 //! A scheduled job, as plain data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use deputize_core::ToolName;
+use deputize_core::sanitize::for_terminal_line;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::Schedule;
@@ -124,7 +126,53 @@ pub struct Job {
     pub sources: Vec<String>,
 }
 
+/// A text is no job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// It has a field that a job does not have.
+    #[error("unknown field `{}`; a job has `{}`", for_terminal_line(name, 100), Job::FIELDS.join("`, `"))]
+    UnknownField {
+        /// The field.
+        name: String,
+    },
+    /// It is no JSON, or a field has no or another value.
+    #[error("{0}")]
+    Malformed(String),
+    /// A value is not allowed.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl JobError {
+    fn of_text(text: &[u8], error: &serde_json::Error) -> Self {
+        let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(text).unwrap_or_default();
+        let is_unknown = |name: &String| !Job::FIELDS.contains(&name.as_str());
+        match fields.into_keys().find(is_unknown) {
+            Some(name) => Self::UnknownField { name },
+            None => Self::Malformed(for_terminal_line(&error.to_string(), 300)),
+        }
+    }
+}
+
 impl Job {
+    /// The names of its fields in a file.
+    pub const FIELDS: [&str; 13] = [
+        "name",
+        "schedule",
+        "prompt",
+        "toolsets",
+        "tools",
+        "cwd",
+        "output",
+        "missed",
+        "timeout_seconds",
+        "max_tokens",
+        "paused",
+        "changed_ms",
+        "sources",
+    ];
+
     /// Returns what happens to its missed times.
     #[must_use]
     pub fn missed_policy(&self) -> MissedPolicy {
@@ -135,13 +183,11 @@ impl Job {
     /// Reads a job file.
     ///
     /// # Errors
-    /// If it is no job: why, on one line.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let fault = |error: &dyn fmt::Display| {
-            deputize_core::sanitize::for_terminal_line(&error.to_string(), 300)
-        };
-        let job: Self = serde_json::from_slice(text).map_err(|error| fault(&error))?;
-        job.check()?;
+    /// If it is no job. The error is one line.
+    pub fn parse(text: &[u8]) -> Result<Self, JobError> {
+        let job: Self =
+            serde_json::from_slice(text).map_err(|error| JobError::of_text(text, &error))?;
+        job.check().map_err(JobError::Invalid)?;
         Ok(job)
     }
 
@@ -167,5 +213,36 @@ impl Job {
             return Err("`timeout_seconds` is 0: leave it out or give more".to_owned());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_no_job_has_is_named() {
+        let job = serde_json::json!({
+            "name": "nightly", "schedule": "0 3 * * *", "prompt": "Look.", "toolsets": ["file"],
+            "tools": [], "cwd": "/w", "output": "log", "missed": "once", "timeout_seconds": 1,
+            "max_tokens": 1, "paused": true, "changed_ms": 1, "sources": ["web:x"],
+        });
+        let full = Job::parse(job.to_string().as_bytes()).unwrap();
+        let written = serde_json::to_value(&full).unwrap();
+        let mut names: Vec<&str> =
+            written.as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let mut fields = Job::FIELDS;
+        fields.sort_unstable();
+        assert_eq!(names, fields);
+
+        let mut wrong = job;
+        wrong["promt"] = "x".into();
+        let error = Job::parse(wrong.to_string().as_bytes()).unwrap_err();
+        assert_eq!(error, JobError::UnknownField { name: "promt".to_owned() });
+        assert!(
+            error.to_string().starts_with("unknown field `promt`; a job has `name`, `schedule`")
+        );
+        assert!(matches!(Job::parse(b"{"), Err(JobError::Malformed(_))));
     }
 }

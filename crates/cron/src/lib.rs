@@ -39,7 +39,7 @@ mod settings;
 mod store;
 
 pub use due::{DueAction, RunCause, due_action, next_time, timestamp};
-pub use job::{Job, JobName, JobNameError, MissedPolicy, PROMPT_BYTES};
+pub use job::{Job, JobError, JobName, JobNameError, MissedPolicy, PROMPT_BYTES};
 pub use run_job::{JobOutcome, RunJob};
 pub use run_record::{JobHistory, RunRecord, RunStatus};
 pub use schedule::{Schedule, ScheduleError};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::one_line;
 use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -149,7 +150,7 @@ impl FromStr for Schedule {
         {
             return Err(fault(format!("{why}: leave out `{zone}`")));
         }
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(text);
         Ok(Self { text, times, zone })
     }
 }

@@ -43,7 +43,7 @@ pub enum JobEvent<'a> {
     StillRunning(&'a JobName),
     /// A program had ended in the middle of a run.
     CutOff {
-        /// The job.
+        /// Name of the job.
         name: &'a JobName,
         /// Whether the run begins again by itself.
         begins_again: bool,
@@ -58,15 +58,15 @@ pub enum JobEvent<'a> {
 /// record that did not end. The next one enters that it was cut off; it begins again only if the job
 /// itself says [`MissedPolicy::Once`](crate::MissedPolicy::Once).
 pub struct Scheduler<'a> {
-    /// The jobs.
+    /// Store of the jobs.
     pub store: &'a JobStore,
-    /// The time.
+    /// Source of the present time.
     pub clock: &'a dyn Clock,
     /// The time zone of schedules without one.
     pub zone: TimeZone,
     /// What runs a job.
     pub runner: &'a dyn RunJob,
-    /// Who watches.
+    /// Called with each event of a job.
     pub watch: &'a (dyn Fn(JobEvent<'_>) + Sync),
     /// Time limit of a run whose job has none.
     pub time_limit: Duration,
@@ -89,7 +89,7 @@ struct Runs<'a> {
     slots: &'a Semaphore,
     cancel: &'a Cancel,
     /// The faults that were reported, so that each is reported once.
-    told: BTreeSet<String>,
+    logged_faults: BTreeSet<String>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -122,7 +122,7 @@ impl<'a> Scheduler<'a> {
             names: BTreeSet::new(),
             slots: &slots,
             cancel: &end,
-            told: BTreeSet::new(),
+            logged_faults: BTreeSet::new(),
         };
         match self.on_store(mark_cut_off).await {
             Ok(marked) => marked.iter().for_each(|CutOffRun { name, begins_again }| {
@@ -252,7 +252,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn fault(&self, runs: &mut Runs<'_>, error: &JobStoreError) {
-        if runs.told.insert(error.to_string()) {
+        if runs.logged_faults.insert(error.to_string()) {
             (self.watch)(JobEvent::Fault(error));
         }
     }

@@ -20,7 +20,7 @@ pub struct JobSettings {
     pub person_available: bool,
     /// Returns the time zone of schedules without one. It is called when a job is made or listed.
     pub local_zone: Arc<dyn Fn() -> TimeZone + Send + Sync>,
-    /// The time.
+    /// Source of the present time.
     pub clock: Arc<dyn Clock>,
     /// Values that no prompt may have in it.
     pub secrets: Secrets,

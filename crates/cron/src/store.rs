@@ -28,9 +28,9 @@ const ENDING: &str = "json";
 #[non_exhaustive]
 pub enum JobStoreError {
     /// There is no such job.
-    #[error("there is no job `{name}`{}", there_are(known))]
+    #[error("there is no job `{name}`{}", known_names(known))]
     Unknown {
-        /// Its name.
+        /// Name that was asked for.
         name: String,
         /// The names of those that there are.
         known: Vec<String>,
@@ -47,7 +47,7 @@ pub enum JobStoreError {
     /// A file is not a valid job.
     #[error("`{}` is not a valid job: {why}", path.display())]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The mistake, as text.
         why: String,
@@ -65,15 +65,15 @@ pub enum JobStoreError {
     /// A file cannot be read or written.
     #[error("`{}` cannot be used{}", path.display(), remedy(source))]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,
     },
 }
 
-fn there_are(known: &[String]) -> String {
-    if known.is_empty() { String::new() } else { format!("; there are: {}", known.join(", ")) }
+fn known_names(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!("; known: {}", known.join(", ")) }
 }
 
 /// Returns what to do where that is known.
@@ -398,7 +398,7 @@ fn read_job(path: &Path) -> Result<Option<Job>, JobStoreError> {
     let text = read(path);
     let text = text.map_err(|source| JobStoreError::Io { path: path.to_owned(), source })?;
     let Some(text) = text else { return Ok(None) };
-    let job = Job::parse(&text).map_err(malformed)?;
+    let job = Job::parse(&text).map_err(|error| malformed(error.to_string()))?;
     if path.file_stem().is_none_or(|stem| stem != job.name.as_str()) {
         return Err(malformed(format!("its name is `{}`: rename the file or the job", job.name)));
     }

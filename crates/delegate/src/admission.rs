@@ -14,7 +14,7 @@ use crate::accepted_calls::AcceptedCalls;
 use crate::call_error::{CallError, CallErrorCode, Refusal};
 use crate::concurrency::{CallGuard, Slots};
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
-use crate::names::{TASK, TOOL};
+use crate::names::{DELEGATE_TASK, TASK_TOOL};
 use crate::parsed_call::{ParsedCall, RequestedTask};
 
 /// Error of a call that is made twice in one step.
@@ -35,7 +35,7 @@ pub(crate) struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     /// Returns the tasks of a call whose children an earlier process of the session began.
-    pub(crate) fn begun(self, count: usize) -> BTreeSet<u32> {
+    pub(crate) fn started_tasks(self, count: usize) -> BTreeSet<u32> {
         let agent = self.cx.agent.id();
         let is_begun =
             |index: &u32| self.conditions.children.contains(&agent.child(self.cx.call, *index));
@@ -86,7 +86,7 @@ impl<'a> Admission<'a> {
         reading: &ParsedCall,
         slots: &Arc<Slots>,
     ) -> (Option<CallGuard>, Vec<CallError>) {
-        if !reading.begun.is_empty() {
+        if !reading.started_tasks.is_empty() {
             return (slots.enter(u32::MAX), self.taken_away(reading).into_iter().collect());
         }
         let mut errors = Vec::new();
@@ -115,7 +115,7 @@ impl<'a> Admission<'a> {
     /// When there is no room for the children of a new call.
     pub(crate) fn attach(
         self,
-        specs: &'a [AgentSpec],
+        specs: &'a [Arc<AgentSpec>],
         held: &mut [Option<String>],
         reading: &ParsedCall,
         warnings: &[String],
@@ -125,11 +125,11 @@ impl<'a> Admission<'a> {
             Ok(starts) => return Ok(starts),
             Err(over) => self.too_many_children(over, reading),
         };
-        if reading.begun.is_empty() {
+        if reading.started_tasks.is_empty() {
             return Err(Refusal::new(vec![over], warnings.to_vec()));
         }
         for (index, held) in (0..).zip(&mut *held) {
-            if !reading.begun.contains(&index) {
+            if !reading.started_tasks.contains(&index) {
                 held.get_or_insert_with(|| over.remedy.clone());
             }
         }
@@ -141,7 +141,7 @@ impl<'a> Admission<'a> {
 
     fn attach_unheld(
         self,
-        specs: &'a [AgentSpec],
+        specs: &'a [Arc<AgentSpec>],
         held: &[Option<String>],
     ) -> Result<ChildStarts<'a>, DescendantLimit> {
         let agent = &self.cx.agent;
@@ -161,7 +161,7 @@ impl<'a> Admission<'a> {
     /// Returns an error if an agent whose call was accepted may no longer delegate.
     fn taken_away(self, reading: &ParsedCall) -> Option<CallError> {
         let authority = &self.cx.agent.authority;
-        if [TOOL, TASK].iter().any(|tool| authority.has(tool.as_str())) {
+        if [DELEGATE_TASK, TASK_TOOL].iter().any(|tool| authority.has(tool.as_str())) {
             return None;
         }
         let settings = ["toolsets", "tool_name"].map(|field| self.config.setting_name(field));

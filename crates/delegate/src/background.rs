@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentActivity, AgentSpec};
 use deputize_core::outcome::ChildInspection;
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::{ChildLifecycle, ChildStart};
 use deputize_core::{
     AgentId, AgentView, BoxFuture, Clock, Outcome, Status, ToolCallResult, ToolCx, ToolError,
@@ -65,11 +65,11 @@ async fn begin(spec: &AgentSpec, start: ChildStart<'_>) -> Result<AgentId, Strin
 /// Returns what the model is shown of each child. Those beyond the free slots wait for one.
 fn rows(handles: Vec<Result<AgentId, String>>, cx: &ToolCx) -> Vec<Value> {
     let below = cx.agent.session.control.descendants(cx.agent.id());
-    let doing: BTreeMap<&AgentId, AgentActivity> =
-        below.iter().map(|it| (&it.id, it.doing)).collect();
+    let activities: BTreeMap<&AgentId, AgentActivity> =
+        below.iter().map(|it| (&it.id, it.activity)).collect();
     let row = |(index, handle): (usize, Result<AgentId, String>)| match handle {
         Ok(id) => {
-            let status = doing.get(&id).copied().unwrap_or(AgentActivity::Running).as_str();
+            let status = activities.get(&id).copied().unwrap_or(AgentActivity::Running).as_str();
             json!({"task_index": index, "status": status, "agent": id})
         }
         Err(error) => json!({"task_index": index, "status": "error", "error": error}),

@@ -36,7 +36,7 @@ pub(crate) fn whole_call(
             .map(|remedy| CallError::new(CallErrorCode::Depth, None, field, &value, remedy)),
     );
     let most = config.concurrency();
-    let accepted = !reading.begun.is_empty();
+    let accepted = !reading.started_tasks.is_empty();
     if config.limits.over_limit == OverLimit::Refuse && count > most as usize && !accepted {
         let remedy = format!(
             "`tasks` has {count} entries, and at most {most} may run at once{}: send fewer \

@@ -66,7 +66,7 @@ pub enum CallErrorCode {
 }
 
 impl CallErrorCode {
-    /// The word itself, such as `E_TOOLSET`.
+    /// Returns the code as text, such as `E_TOOLSET`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -192,7 +192,7 @@ impl Refusal {
         &self.errors
     }
 
-    /// The JSON object that the model gets.
+    /// Returns the JSON object that the model gets.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| error.to_string())

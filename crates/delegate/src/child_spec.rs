@@ -1,6 +1,5 @@
 //! Builds the spec of a child from its task: its first request, its grant, where it works. Pure.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use deputize_core::model::ModelOptions;
 use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{ToolDecl, ToolName};
 
@@ -122,10 +122,10 @@ fn cwd<'a>(parent: ParentView<'a>, config: &'a DelegationConfig) -> &'a Path {
 /// The first request of a child.
 struct FirstRequest {
     system: Vec<Arc<str>>,
-    system_sources: BTreeSet<Source>,
+    system_sources: SourceSet,
     first: String,
     /// Beside the parent.
-    first_sources: BTreeSet<Source>,
+    first_sources: SourceSet,
     declared: Option<Arc<[Arc<ToolDecl>]>>,
 }
 
@@ -173,7 +173,7 @@ fn first_request(
     if fewer || child.role == Role::Leaf {
         let system = base.chain(prompt).collect();
         let system_sources = base_sources.chain(own_sources).collect();
-        let (first, first_sources) = (task.goal.clone(), BTreeSet::new());
+        let (first, first_sources) = (task.goal.clone(), SourceSet::new());
         return Ok(FirstRequest { system, system_sources, first, first_sources, declared: None });
     }
     let first: Vec<Arc<str>> = prompt.into_iter().chain([goal]).collect();

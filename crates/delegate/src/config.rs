@@ -8,13 +8,13 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::profile::Profile;
 use deputize_core::setting_names::SettingNames;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::names::{TASK, TOOL};
+use crate::names::{DELEGATE_TASK, TASK_TOOL};
 
 /// Minimum time limit of a child, in seconds; a shorter one would end it before it starts.
 pub const CHILD_TIMEOUT_FLOOR_SECONDS: u32 = 30;
@@ -222,7 +222,7 @@ pub struct DelegationHost {
     /// the parent's, in its first message.
     pub child_base: Vec<Arc<str>>,
     /// Sources of those blocks, beside this program.
-    pub child_base_sources: BTreeSet<Source>,
+    pub child_base_sources: SourceSet,
     /// Texts about tools, for children that have the tool; after `child_base`.
     pub guidance: Vec<ToolGuidance>,
 }
@@ -250,12 +250,12 @@ pub struct DelegationConfig {
 }
 
 impl DelegationConfig {
-    /// The tool by which an agent delegates.
+    /// Returns the name of the tool by which an agent delegates.
     #[must_use]
     pub const fn tool(&self) -> ToolName {
         match self.options.tool_name {
-            ToolFlavor::DelegateTask => TOOL,
-            ToolFlavor::Task => TASK,
+            ToolFlavor::DelegateTask => DELEGATE_TASK,
+            ToolFlavor::Task => TASK_TOOL,
         }
     }
 
@@ -296,7 +296,7 @@ impl DelegationConfig {
         !approves && !self.is_external() && !self.approvals.effects.is_empty()
     }
 
-    /// Whether they go without this tool.
+    /// Returns whether children go without this tool.
     #[must_use]
     pub fn withholds(&self, entry: &CatalogEntry, approver: ApproverMode) -> bool {
         self.withholds_any(approver) && self.approvals.effects.contains(&entry.tool.spec().effects)
@@ -314,7 +314,7 @@ impl DelegationConfig {
         self.limits.max_spawn_depth.clamp(1, MAX_SPAWN_DEPTH_CEILING)
     }
 
-    /// The limits of a child whose task asks for so many iterations, or says nothing of them.
+    /// Returns the limits of a child whose task asks for `asked` iterations, or for no number.
     #[must_use]
     pub fn limits(&self, asked: Option<u32>) -> AgentLimits {
         let most = self.limits.max_iterations.max(1);

@@ -17,7 +17,7 @@ use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::fields::{CallFindings, Fields, WORD_CHARS, object};
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect::CallSnapshots;
-use crate::names::{CONTROL, TOOLSET};
+use crate::names::{DELEGATE_CONTROL, DELEGATION_TOOLSET};
 
 const ACTIONS: [&str; 5] = ["list", "message", "continue", "stop", "join"];
 /// What `join` waits for.
@@ -44,7 +44,7 @@ impl fmt::Debug for ControlTool {
 }
 
 impl ControlTool {
-    /// The tool.
+    /// Creates the tool.
     ///
     /// # Errors
     /// Never with a released core: the parameters are a constant of this crate.
@@ -62,8 +62,11 @@ impl ControlTool {
             },
             "required": ["action"],
         }))?;
-        let decl =
-            ToolDecl { name: CONTROL, description: DESCRIPTION.trim_end().to_owned(), parameters };
+        let decl = ToolDecl {
+            name: DELEGATE_CONTROL,
+            description: DESCRIPTION.trim_end().to_owned(),
+            parameters,
+        };
         let spec = ToolSpec {
             decl,
             // What a child does because of it is judged where it does it.
@@ -71,6 +74,7 @@ impl ControlTool {
             risk: None,
             harmless: None,
             needs_person: false,
+            parent_only: None,
             kind: ToolKind::Delegate,
             subject: Subject::new(Some("control".into()), "action", ArgumentRole::Action)
                 .with("agents", ArgumentRole::Agents),
@@ -86,11 +90,11 @@ impl ControlTool {
         Ok(Self { spec })
     }
 
-    /// The tool in its toolset, for a catalog.
+    /// Returns the tool in its toolset, for a catalog.
     #[must_use]
     pub fn into_entry(self) -> CatalogEntry {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
-        CatalogEntry { toolset: TOOLSET, origin, tool: Arc::new(self) }
+        CatalogEntry { toolset: DELEGATION_TOOLSET, origin, tool: Arc::new(self) }
     }
 }
 
@@ -168,10 +172,10 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
     if !errors.is_empty() {
         return Err(refused(errors, warnings));
     }
-    let mut told = match (order.action, order.message) {
+    let mut answer = match (order.action, order.message) {
         ("message", Some(text)) => message(&text, &chosen, cx),
         ("continue", Some(goal)) => match continue_child(goal, &chosen, cx).await {
-            Ok(told) => told,
+            Ok(answer) => answer,
             Err(error) => return Err(refused(vec![*error], warnings)),
         },
         ("stop", _) => stop(&chosen, cx),
@@ -186,8 +190,8 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
         }
         _ => list(&below, &order.agents, &chosen),
     };
-    warn(&mut told, warnings);
-    Ok(ToolOutput::text(told.to_string()))
+    warn(&mut answer, warnings);
+    Ok(ToolOutput::text(answer.to_string()))
 }
 
 fn refused(errors: Vec<CallError>, warnings: Vec<String>) -> ToolError {
@@ -234,9 +238,9 @@ fn wanting(order: &ControlCall) -> Option<CallError> {
 }
 
 /// Adds warnings to a result, if there are any.
-fn warn(told: &mut Value, warnings: Vec<String>) {
-    if let Some(told) = told.as_object_mut().filter(|_| !warnings.is_empty()) {
-        told.insert("warnings".to_owned(), json!(bounded(warnings)));
+fn warn(answer: &mut Value, warnings: Vec<String>) {
+    if let Some(answer) = answer.as_object_mut().filter(|_| !warnings.is_empty()) {
+        answer.insert("warnings".to_owned(), json!(bounded(warnings)));
     }
 }
 
@@ -247,7 +251,7 @@ fn chosen<'g>(
     faults: &mut CallFindings,
 ) -> Vec<&'g AgentSummary> {
     if named.is_empty() {
-        return below.iter().filter(|agent| !agent.doing.has_ended()).collect();
+        return below.iter().filter(|agent| !agent.activity.has_ended()).collect();
     }
     let mut chosen = Vec::new();
     for name in named {
@@ -275,25 +279,25 @@ fn list(below: &[AgentSummary], named: &[String], chosen: &[&AgentSummary]) -> V
         if named.is_empty() { below.iter().collect() } else { chosen.to_vec() };
     // Those that have not ended first.
     let (open, ended): (Vec<&AgentSummary>, Vec<&AgentSummary>) =
-        all.into_iter().partition(|agent| !agent.doing.has_ended());
-    let waiting = open.iter().filter(|agent| agent.doing == AgentActivity::Waiting).count();
+        all.into_iter().partition(|agent| !agent.activity.has_ended());
+    let waiting = open.iter().filter(|agent| agent.activity == AgentActivity::Waiting).count();
     let more = (open.len() + ended.len()).saturating_sub(LISTED);
     let shown: Vec<Value> = open.iter().chain(&ended).take(LISTED).map(|it| row(it)).collect();
     let running = open.len() - waiting;
-    let mut told =
+    let mut answer =
         json!({"agents": shown, "running": running, "waiting": waiting, "ended": ended.len()});
     if more > 0
-        && let Some(told) = told.as_object_mut()
+        && let Some(answer) = answer.as_object_mut()
     {
-        told.insert("left_out".to_owned(), json!(more));
+        answer.insert("left_out".to_owned(), json!(more));
     }
-    told
+    answer
 }
 
 fn row(agent: &AgentSummary) -> Value {
     let goal = for_terminal_line(&agent.goal, GOAL_CHARS);
-    let status = agent.doing.as_str();
-    if matches!(agent.doing, AgentActivity::Waiting | AgentActivity::Ended(_)) {
+    let status = agent.activity.as_str();
+    if matches!(agent.activity, AgentActivity::Waiting | AgentActivity::Ended(_)) {
         return json!({"agent": agent.id, "status": status, "goal": goal});
     }
     json!({
@@ -307,13 +311,13 @@ fn row(agent: &AgentSummary) -> Value {
 }
 
 fn message(text: &str, chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
-    let letter = format!("A message of the agent that started you:\n{text}");
-    let mut told = Vec::new();
+    let framed = format!("A message of the agent that started you:\n{text}");
+    let mut rows = Vec::new();
     for agent in chosen {
-        let delivery = cx.agent.session.control.message(cx.agent.id(), &agent.id, letter.clone());
-        told.push(json!({"agent": agent.id, "message": delivery.as_text()}));
+        let delivery = cx.agent.session.control.message(cx.agent.id(), &agent.id, framed.clone());
+        rows.push(json!({"agent": agent.id, "message": delivery.as_text()}));
     }
-    json!({"agents": told})
+    json!({"agents": rows})
 }
 
 /// Gives an ended child a further task, whose entry comes as that of a background child.
@@ -326,7 +330,7 @@ async fn continue_child(
     let control = &agent.session.control;
     let before = Arc::new(FileSnapshot::take(&agent.session, agent.id()).await);
     let snapshots = CallSnapshots::of(agent);
-    let mut told = Vec::new();
+    let mut rows = Vec::new();
     for child in chosen {
         let id = &child.id;
         snapshots.add(id, &before);
@@ -338,10 +342,10 @@ async fn continue_child(
             return Err(Box::new(CallError::new(code, None, "agents", &json!(id), remedy)));
         }
         let now = control.descendants(agent.id()).into_iter().find(|it| it.id == *id);
-        let status = now.map_or(AgentActivity::Running, |now| now.doing).as_str();
-        told.push(json!({"agent": id, "status": status}));
+        let status = now.map_or(AgentActivity::Running, |now| now.activity).as_str();
+        rows.push(json!({"agent": id, "status": status}));
     }
-    Ok(json!({"agents": told}))
+    Ok(json!({"agents": rows}))
 }
 
 /// Returns what to do where a child gets no further task.
@@ -356,12 +360,12 @@ const fn remedy(error: &ContinueError) -> &'static str {
 
 fn stop(chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let stopped = |agent: &&AgentSummary| {
-        let told = cx.agent.session.control.stop(&agent.id);
-        let status = if told { "stopping" } else { "had ended" };
+        let stops = cx.agent.session.control.stop(&agent.id);
+        let status = if stops { "stopping" } else { "had ended" };
         json!({"agent": agent.id, "status": status})
     };
-    let told: Vec<Value> = chosen.iter().map(stopped).collect();
-    json!({"agents": told})
+    let rows: Vec<Value> = chosen.iter().map(stopped).collect();
+    json!({"agents": rows})
 }
 
 async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) -> ToolCallResult {
@@ -369,12 +373,12 @@ async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) ->
     let cancelled = already_stopping(control.join(ids, all), cx).await;
     let now = control.descendants(cx.agent.id());
     let rows: Vec<Value> = now.iter().filter(|it| ids.contains(&it.id)).map(row).collect();
-    let mut told = json!({
+    let mut answer = json!({
         "agents": rows,
         "note": "the entry of each background child that has ended comes as a message of its own",
     });
-    warn(&mut told, warnings);
-    let output = ToolOutput::text(told.to_string());
+    warn(&mut answer, warnings);
+    let output = ToolOutput::text(answer.to_string());
     if cancelled { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
 }
 

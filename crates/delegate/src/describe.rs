@@ -3,15 +3,15 @@
 
 use deputize_core::prompt::{FillError, fill};
 use deputize_core::schema::{Schema, SchemaError};
-use deputize_core::{CatalogEntry, Origin, ToolDecl, ToolName};
+use deputize_core::{CatalogEntry, Origin, ParentOnly, ToolDecl, ToolName};
 use serde_json::{Value, json};
 
 use crate::call_check::MOST_TASKS;
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
-use crate::names::{TASK, TOOL};
+use crate::names::{DELEGATE_TASK, TASK_TOOL};
 use crate::parent_view::ParentView;
 use crate::profiles::profile_list;
-use crate::toolset::{EXECUTE_CODE, is_never, nests, offered};
+use crate::toolset::{is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
@@ -79,7 +79,7 @@ pub fn describe(
     let description = fill(DESCRIPTION, &values).map_err(DescribeError::Fill)?;
     let parameters = Schema::new(&parameters(parent, config, nesting));
     Ok(ToolDecl {
-        name: TOOL,
+        name: DELEGATE_TASK,
         description: description.trim_end().to_owned(),
         parameters: parameters.map_err(DescribeError::Schema)?,
     })
@@ -104,7 +104,7 @@ fn describe_task(
         "required": ["description"],
     }));
     Ok(ToolDecl {
-        name: TASK,
+        name: TASK_TOOL,
         description: description.map_err(DescribeError::Fill)?.trim_end().to_owned(),
         parameters: parameters.map_err(DescribeError::Schema)?,
     })
@@ -122,19 +122,15 @@ fn own(parent: ParentView<'_>, config: &DelegationConfig) -> &'static str {
 
 /// Says what not to delegate; a tool is named only if the parent has it.
 fn instead(parent: ParentView<'_>) -> String {
-    let steps = if parent.is_sent(EXECUTE_CODE) {
-        "mechanical steps (`execute_code`)"
-    } else {
-        "mechanical steps"
+    let with_tool = |work: &str, why| match parent.sent_parent_only(why) {
+        Some(tool) => format!("{work} (`{tool}`)"),
+        None => work.to_owned(),
     };
-    let person = "what needs the person (ask yourself)";
-    let mut all = vec![steps, "a single call", person];
-    if parent.is_sent("cronjob") {
-        all.push("what must outlive the turn (`cronjob`)");
-    } else {
-        all.push("what must outlive the turn");
-    }
-    all.join("; ")
+    format!(
+        "{}; a single call; what needs the person (ask yourself); {}",
+        with_tool("mechanical steps", ParentOnly::RunsScripts),
+        with_tool("what must outlive the turn", ParentOnly::OutlivesTurn),
+    )
 }
 
 fn limit(config: &DelegationConfig) -> String {
@@ -175,7 +171,7 @@ fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
     }
     let cannot = if withholds_any(parent, config) { CANNOT } else { "" };
     let never = parent.catalog.iter();
-    let never = never.filter(|entry| is_never(entry.name()) && parent.can_use(entry));
+    let never = never.filter(|entry| is_never(entry) && parent.can_use(entry));
     let never: Vec<&str> = never.map(|entry| entry.name().as_str()).collect();
     let lacks = match never.split_last() {
         Some((last, [])) => format!("; no child has {last}"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::names::{TASK, TOOLSET};
+use crate::names::{DELEGATION_TOOLSET, TASK_TOOL};
 
 /// Why a child does not have a tool of its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl fmt::Display for LeafReason {
             Self::OneLevel => "the parent may delegate, but its children may not",
             Self::Ceiling { key } => {
                 let name = if key.is_empty() { "the ceiling for children" } else { key };
-                return write!(f, "{name} does not have the toolset `{TOOLSET}`");
+                return write!(f, "{name} does not have the toolset `{DELEGATION_TOOLSET}`");
             }
             Self::Parent => "the parent does not have it",
         })
@@ -107,7 +107,7 @@ impl fmt::Display for DropReason {
                 let name = if key.is_empty() { "the ceiling for children" } else { key };
                 write!(f, "not in {name}")
             }
-            Self::NotBasic => write!(f, "`{TASK}` gives basic tools only"),
+            Self::NotBasic => write!(f, "`{TASK_TOOL}` gives basic tools only"),
             Self::ToldOtherwise => f.write_str("its server describes it otherwise by now"),
             Self::Unapproved => f.write_str("it needs approval, which children cannot get"),
         }

@@ -15,7 +15,6 @@ pub(crate) const WORD_CHARS: usize = 60;
 /// Mistakes and warnings of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallFindings {
-    /// The mistakes.
     pub(crate) errors: Vec<CallError>,
     /// Deviations from the text of the call, and ignored parts.
     pub(crate) warnings: Vec<String>,

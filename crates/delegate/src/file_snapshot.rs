@@ -25,15 +25,30 @@ use crate::output_file::is_saved;
 /// times say so.
 const COMPARED_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Metadata that shows a change without reading the file: device, inode, size, and the times of
-/// content and inode in nanoseconds.
-type FileStamp = (u64, u64, u64, (i64, i64), (i64, i64));
+/// Metadata that shows a change without reading the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    /// When its content changed: seconds since 1970, and nanoseconds.
+    modified: (i64, i64),
+    /// When its inode changed.
+    changed: (i64, i64),
+}
 
-fn stamp(path: &Path) -> Option<FileStamp> {
-    let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let content = (meta.mtime(), meta.mtime_nsec());
-    let entry = (meta.ctime(), meta.ctime_nsec());
-    Some((meta.dev(), meta.ino(), meta.len(), content, entry))
+impl FileStamp {
+    /// Returns the stamp of a regular file; `None` if there is none.
+    fn read(path: &Path) -> Option<Self> {
+        let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            bytes: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
 }
 
 /// A file as its reader knows it, and as it is.
@@ -94,7 +109,7 @@ impl FileSnapshot {
         let mark = files.mark();
         let known = files.read_by(parent).into_iter();
         let known = known.map(|(path, version)| {
-            let stamp = stamp(&path);
+            let stamp = FileStamp::read(&path);
             (path, KnownFile { version, stamp })
         });
         Self { mark, files: known.collect(), is_of_earlier_process: false }
@@ -132,15 +147,15 @@ impl FileSnapshot {
         let mut room = COMPARED_BYTES;
         for (path, known) in files.read_by(parent) {
             let before = self.files.get(&path).and_then(|file| file.stamp);
-            match stamp(&path) {
+            match FileStamp::read(&path) {
                 // What was not there when the call began is not lost by it.
                 _ if before.is_none() && !self.is_of_earlier_process => {}
                 None => enter(path, None, true),
                 same if same == before && !self.is_of_earlier_process => {}
-                Some(now) => match content(&path, now.2, &mut room) {
+                Some(now) => match content(&path, now.bytes, &mut room) {
                     Some(version) if version == known => {}
                     // Without room to read it its size tells.
-                    None if before == Some(now) && now.2 == known.bytes => {}
+                    None if before == Some(now) && now.bytes == known.bytes => {}
                     version => {
                         let written = files.last_write(&path);
                         let by = written.filter(|(_, wrote)| version.as_ref() == Some(wrote));

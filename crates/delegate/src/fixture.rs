@@ -7,9 +7,10 @@ use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::ModelOptions;
 use deputize_core::schema::Schema;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{
-    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, ParentOnly, SessionId,
+    Tool, ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use serde_json::{Value, json};
 
@@ -119,8 +120,8 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     }
 }
 
@@ -167,6 +168,14 @@ fn made(path: &str) -> CatalogEntry {
         "list_dir" | "search_files" => ToolKind::Search,
         "delegate_control" | "delegate_task" | "task" | "workflow" => ToolKind::Delegate,
         _ => ToolKind::Other,
+    };
+    spec.parent_only = match name {
+        "cronjob" => Some(ParentOnly::OutlivesTurn),
+        "execute_code" => Some(ParentOnly::RunsScripts),
+        "clarify" => Some(ParentOnly::Other("a child has nobody to ask")),
+        "memory" => Some(ParentOnly::Other("what is remembered is the top agent's")),
+        "todo" => Some(ParentOnly::Other("the plan is the parent's")),
+        _ => None,
     };
     let tool = std::sync::Arc::new(IdleTool(spec));
     CatalogEntry { toolset: toolset(set), origin, tool }

@@ -80,7 +80,7 @@ pub use control::ControlTool;
 pub use describe::{DescribeError, describe};
 pub use drop_reason::{DropReason, LeafReason};
 pub use file_snapshot::StaleFile;
-pub use names::{CONTROL, TASK, TOOL, TOOLSET};
+pub use names::{DELEGATE_CONTROL, DELEGATE_TASK, DELEGATION_TOOLSET, TASK_TOOL};
 pub use parent_view::ParentView;
 pub use parsed_call::{ParsedCall, RequestedTask};
 pub use plan::{DelegationPlan, PlanError, plan};

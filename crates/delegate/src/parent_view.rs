@@ -7,8 +7,8 @@ use std::sync::Arc;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::{
-    AgentView, Authority, Availability, Catalog, CatalogEntry, Origin, ResourceMap, ToolDecl,
-    ToolName, ToolsetName,
+    AgentView, Authority, Availability, Catalog, CatalogEntry, Origin, ParentOnly, ResourceMap,
+    ToolDecl, ToolName, ToolsetName,
 };
 
 use crate::config::{DelegationConfig, ToolSchemas};
@@ -32,7 +32,7 @@ pub struct ParentView<'a> {
 }
 
 impl<'a> ParentView<'a> {
-    /// Of a running agent.
+    /// Creates the view of a running agent.
     #[must_use]
     pub fn of(agent: &'a AgentView) -> Self {
         let AgentView { spec, authority, catalog, declared, session, .. } = agent;
@@ -40,14 +40,14 @@ impl<'a> ParentView<'a> {
         Self { spec, authority, catalog, declared, shell: None, settings }
     }
 
-    /// Its tools, in the order they are sent: those it was given and may still call.
+    /// Returns its tools in the order they are sent: those it was given and may still call.
     pub fn tools(self) -> impl Iterator<Item = &'a CatalogEntry> {
         let entries =
             self.spec.tools.iter().filter_map(move |name| self.catalog.get(name.as_str()));
         entries.filter(move |entry| self.authority.permits(*entry).is_ok())
     }
 
-    /// Whether it has a tool of that name.
+    /// Returns whether it has a tool of that name.
     #[must_use]
     pub fn has(self, tool: &str) -> bool {
         self.tools().any(|entry| entry.name().as_str() == tool)
@@ -60,9 +60,10 @@ impl<'a> ParentView<'a> {
         self.settings.is_none_or(usable)
     }
 
-    /// Whether its model is sent a tool of that name.
-    pub(crate) fn is_sent(self, tool: &str) -> bool {
-        self.tools().any(|entry| entry.name().as_str() == tool && self.can_use(entry))
+    /// Returns the first tool that its model is sent and that no child has for that reason.
+    pub(crate) fn sent_parent_only(self, why: ParentOnly) -> Option<&'a ToolName> {
+        let is_it = |entry: &&CatalogEntry| entry.tool.spec().parent_only == Some(why);
+        self.tools().filter(is_it).find(|entry| self.can_use(entry)).map(CatalogEntry::name)
     }
 
     /// How questions of its children are answered.
@@ -79,12 +80,12 @@ impl<'a> ParentView<'a> {
     /// own list, it gets the older one.
     pub(crate) fn same_text_for(self, entry: &CatalogEntry, config: &DelegationConfig) -> bool {
         let shared = config.options.tool_schemas == ToolSchemas::CachePreserving;
-        let told = self.declared.iter().find(|tool| tool.name == *entry.name());
-        let told = told.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
-        told.is_none_or(|told| **told == entry.tool.spec().decl)
+        let declared = self.declared.iter().find(|tool| tool.name == *entry.name());
+        let declared = declared.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
+        declared.is_none_or(|declared| **declared == entry.tool.spec().decl)
     }
 
-    /// Its toolsets, by name, and the composite toolsets of which it has a tool.
+    /// Returns its toolsets, by name, and the composite toolsets of which it has a tool.
     #[must_use]
     pub fn toolsets(self) -> BTreeSet<ToolsetName> {
         let composites = self

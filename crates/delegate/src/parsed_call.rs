@@ -60,8 +60,8 @@ pub struct ParsedCall {
     pub background: bool,
     /// The tasks whose children an earlier process of the session began: with one, the call was
     /// accepted then.
-    pub begun: BTreeSet<u32>,
-    /// The mistakes.
+    pub started_tasks: BTreeSet<u32>,
+    /// Mistakes in the call, in order.
     pub errors: Vec<CallError>,
     /// Deviations from the text of the call, and ignored parts.
     pub warnings: Vec<String>,

@@ -1,12 +1,11 @@
 //! Goals that stand for one: a model that fills in a form, or a template that nobody filled in.
 
 /// Remedy for a placeholder.
-pub(crate) const PLACEHOLDER: &str = "`goal` only stands for one; say what this child is to \
+pub(crate) const PLACEHOLDER: &str = "`goal` is a placeholder; say what this child is to \
                                       accomplish, complete in itself, because it knows nothing else";
 
 /// Words that tell which of them it is, before a number.
 const NUMBERED: [&str; 4] = ["goal", "subtask", "task", "todo"];
-/// Whole texts.
 const WHOLE: [&str; 18] = [
     "description",
     "fixme",

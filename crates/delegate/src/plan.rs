@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
+use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::{CallId, ToolName, ToolsetName};
 
@@ -21,14 +22,14 @@ use crate::toolset::{ChildTools, DroppedTool, child_tools};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DelegationPlan {
     /// One spec per task, in order.
-    pub specs: Vec<AgentSpec>,
+    pub specs: Vec<Arc<AgentSpec>>,
     /// For each, the parent's tools that it does not have, and why.
     pub dropped: Vec<Arc<[DroppedTool]>>,
     /// For each, why it does not begin, if so: in a call that an earlier process accepted, what
     /// stands against a task now holds back those that had not begun.
     pub held: Vec<Option<String>>,
     /// The tasks whose children an earlier process of the session began.
-    pub begun: BTreeSet<u32>,
+    pub started_tasks: BTreeSet<u32>,
     /// Warnings beside the results.
     pub warnings: Vec<String>,
 }
@@ -55,7 +56,7 @@ pub fn plan(
     config: &DelegationConfig,
 ) -> Result<DelegationPlan, PlanError> {
     let whole = whole_call(&reading, parent, config);
-    let ParsedCall { count, tasks, background, begun, mut errors, mut warnings } = reading;
+    let ParsedCall { count, tasks, background, started_tasks, mut errors, mut warnings } = reading;
     errors.extend(whole);
     let mut chosen: Vec<ChosenTools> = Vec::with_capacity(tasks.len());
     for task in &tasks {
@@ -74,29 +75,28 @@ pub fn plan(
         }
         chosen.push(next);
     }
-    if !errors.is_empty() && (begun.is_empty() || tasks.len() != count) {
+    if !errors.is_empty() && (started_tasks.is_empty() || tasks.len() != count) {
         return Err(Refusal::new(errors, warnings).into());
     }
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut out = DelegationPlan::default();
     for ((task_index, task), chosen) in (0..).zip(tasks).zip(chosen) {
-        let ChosenTools { toolsets, tools, .. } = chosen;
+        let ChosenTools { tools, missed, .. } = chosen;
         let held = errors.iter().filter(|error| error.task_index.is_none_or(|it| it == task_index));
         let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
-        let holds = !held.is_empty() && !begun.contains(&task_index);
+        let holds = !held.is_empty() && !started_tasks.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
         out.dropped.push(Arc::clone(&tools.dropped));
         let by = SpawnedBy { call, task_index, task_count };
         let spec = child_spec(task, &tools, by, parent, config).map_err(PlanError::Prompt)?;
         if !holds {
-            let request = toolsets.as_deref();
-            warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
+            warnings.extend(missed.iter().map(|missed| format!("task {task_index} {missed}")));
             warnings.extend(uncached_fork(task_index, &spec, parent.spec));
         }
-        out.specs.push(AgentSpec { background, ..spec });
+        out.specs.push(Arc::new(AgentSpec { background, ..spec }));
     }
     warnings.extend(lost(parent));
-    out.begun = begun;
+    out.started_tasks = started_tasks;
     out.warnings = bounded(warnings);
     Ok(out)
 }
@@ -108,6 +108,8 @@ struct ChosenTools {
     role: Role,
     profile: Option<String>,
     tools: Arc<ChildTools>,
+    /// What was asked for and is not among them.
+    missed: Arc<[String]>,
 }
 
 impl ChosenTools {
@@ -120,8 +122,17 @@ impl ChosenTools {
         let profile = profile_of(task, config);
         let request = ToolRequest { toolsets: toolsets.as_ref(), role: task.role, profile };
         let tools = Arc::new(child_tools(parent, request, config));
+        let missed = missed_tools(toolsets.as_ref(), &tools, parent, config);
+        let of_profile = if toolsets.is_none() { missed_of_profile(profile, &tools) } else { None };
+        let missed: Vec<String> = missed.into_iter().chain(of_profile).collect();
         let toolsets = toolsets.map(Arc::new);
-        Self { toolsets, role: task.role, profile: task.profile.clone(), tools }
+        Self {
+            toolsets,
+            role: task.role,
+            profile: task.profile.clone(),
+            tools,
+            missed: missed.into(),
+        }
     }
 
     /// Whether a task that asks for these toolsets has the same tools.
@@ -131,9 +142,9 @@ impl ChosenTools {
     }
 }
 
-/// Returns what a child was to have and does not, in one sentence; `None` if it has what was asked.
-fn fewer_than_asked(
-    index: u32,
+/// Returns what a child was to have and does not, as a sentence about it without its subject; `None`
+/// if it has what was asked.
+fn missed_tools(
     requested: Option<&BTreeSet<ToolsetName>>,
     child: &ChildTools,
     parent: ParentView<'_>,
@@ -167,9 +178,21 @@ fn fewer_than_asked(
     }
     if empty {
         let why = if lost.is_empty() { String::new() } else { format!(": {}", list(&lost)) };
-        return Some(format!("task {index} runs without any tool{why}"));
+        return Some(format!("runs without any tool{why}"));
     }
-    (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
+    (!lost.is_empty()).then(|| format!("got less than it asked for: {}", list(&lost)))
+}
+
+/// Returns what a child lacks that its profile names, as a sentence about it without its subject:
+/// tools that run commands, without somebody who approves.
+fn missed_of_profile(profile: Option<&Profile>, child: &ChildTools) -> Option<String> {
+    let profile = profile.filter(|it| it.tools.toolsets.is_some() && !child.tools.is_empty())?;
+    let lost = child.unapproved();
+    let lost: Vec<&str> = lost.iter().map(ToolName::as_str).collect();
+    (!lost.is_empty()).then(|| {
+        let (name, why) = (&profile.name, DropReason::Unapproved);
+        format!("got less than its profile `{name}` names: {} ({why})", list(&lost))
+    })
 }
 
 /// Returns what a fork with another model or effort than its parent loses.

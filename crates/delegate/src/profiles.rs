@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use deputize_core::agent::Role;
 use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, Section, fill};
-use deputize_core::sanitize::{Source, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{for_terminal_line, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::{Catalog, CatalogEntry, ToolKind, ToolsetName};
 
 use crate::config::DelegationConfig;

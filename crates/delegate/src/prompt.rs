@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::config::PromptLayout;
-use crate::names::TOOL;
+use crate::names::DELEGATE_TASK;
 use crate::profiles::profile_section;
 use deputize_core::ToolName;
 use deputize_core::profile::Profile;
@@ -118,7 +118,7 @@ fn quoted(names: &[ToolName]) -> String {
 }
 
 fn orchestrator(nesting: &Nesting) -> Result<Section, FillError> {
-    let tool = TOOL;
+    let tool = DELEGATE_TASK;
     let depth = nesting.depth.to_string();
     let limit = nesting.leaf_depth.to_string();
     let last = if nesting.depth + 1 >= nesting.leaf_depth { LAST_LEVEL } else { "" };

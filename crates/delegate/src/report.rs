@@ -72,7 +72,7 @@ pub struct HostObservations<'a> {
     /// Files that the parent must read again.
     pub stale: &'a [StaleFile],
     /// For each child, where more of it is.
-    pub kept: &'a [SavedOutput],
+    pub saved_outputs: &'a [SavedOutput],
     /// The file with the whole entries, one a line, of the children for whose entries there is no
     /// room.
     pub results: Option<&'a Path>,
@@ -84,8 +84,8 @@ pub struct HostObservations<'a> {
 }
 
 impl<'a> HostObservations<'a> {
-    fn kept_of(&self, index: u32) -> Option<&'a SavedOutput> {
-        self.kept.get(index as usize)
+    fn saved_output(&self, index: u32) -> Option<&'a SavedOutput> {
+        self.saved_outputs.get(index as usize)
     }
 
     /// Returns the command that shows the conversation of an agent, in backticks.
@@ -181,7 +181,6 @@ enum Audience {
 struct ReportShare {
     /// All of its entry.
     bytes: usize,
-    /// Its answer.
     summary_bytes: usize,
 }
 
@@ -226,12 +225,12 @@ impl Audience {
     }
 }
 
-/// The entry of one child as hooks and `--output json` get it: whole and unframed, with what the
+/// Returns the entry of one child as hooks and `--output json` get it: whole and unframed, with what the
 /// host found out at its end. The child's words are without what a terminal would obey or not show:
 /// who reads them out of the entry prints them.
 #[must_use]
 pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
-    let found = outcome.found.as_deref();
+    let found = outcome.inspection.as_deref();
     let stale = found.map(|found| found.stale_paths.clone()).unwrap_or_default();
     let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
     let stale: Vec<StaleFile> = stale.into_iter().map(changed).collect();
@@ -240,7 +239,12 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
         diagnostic: found.and_then(|found| found.diagnostic_path.clone()),
         ..SavedOutput::default()
     }];
-    let seen = HostObservations { first: index, stale: &stale, kept: &kept, ..Default::default() };
+    let seen = HostObservations {
+        first: index,
+        stale: &stale,
+        saved_outputs: &kept,
+        ..Default::default()
+    };
     let words = ChildText::whole(outcome);
     serde_json::to_value(entry(0, outcome, seen, Audience::Host, words)).unwrap_or_default()
 }
@@ -286,7 +290,7 @@ impl<'a> ReportLayout<'a> {
         let fitted = (0..).zip(outcomes).map(|(index, outcome)| fit(index, outcome, seen, share));
         let (results, truncations): (Vec<FittedEntry<'a>>, Vec<Truncation>) = fitted.unzip();
         let bare = results.iter().filter(|shown| matches!(shown, FittedEntry::Bare(_))).count();
-        notes.extend((bare > 0).then(|| for_want_of_room(bare, outcomes, seen)));
+        notes.extend((bare > 0).then(|| bare_entries_note(bare, outcomes, seen)));
         Ok(Self { results, truncations, notes, warnings })
     }
 
@@ -319,19 +323,18 @@ pub fn report(
 }
 
 /// Returns the note on entries that only have room for how a child ended and a part of its answer.
-fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: HostObservations<'_>) -> String {
+fn bare_entries_note(bare: usize, outcomes: &[Outcome], seen: HostObservations<'_>) -> String {
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
     let results = seen.results.map(|path| for_exact_line(&path.to_string_lossy(), PATH_CHARS));
     let whole = match results {
-        Some(path) => format!("the whole is in `{path}`, one child a line"),
+        Some(path) => format!("all of it is in `{path}`, one child a line"),
         None => match seen.transcript_of(session.unwrap_or_default(), "AGENT") {
-            Some(command) => format!("{command} tells the whole"),
-            None => "the session's record has the whole".to_owned(),
+            Some(command) => format!("{command} shows all of it"),
+            None => "the session's record has all of it".to_owned(),
         },
     };
     format!(
-        "{bare} of {} entries tell how a child ended and no more of its answer than there is room \
-         for: {whole}",
+        "{bare} of {} entries have room only for the status and part of the answer: {whole}",
         outcomes.len()
     )
 }
@@ -419,7 +422,7 @@ fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<Str
 
 /// Returns the files that an answer names, that do not exist, and of which no write was seen.
 fn unseen_writes(outcome: &Outcome) -> &[String] {
-    outcome.found.as_ref().map_or(&[], |found| &found.unseen_writes)
+    outcome.inspection.as_ref().map_or(&[], |found| &found.unseen_writes)
 }
 
 /// The files that a child, or an agent below it, wrote, and those that nobody is known to have

@@ -35,8 +35,12 @@ pub(crate) async fn report_call(
     let mut tried = BTreeSet::new();
     loop {
         let results_path = results.as_deref();
-        let seen =
-            HostObservations { kept: &kept, results: results_path, transcript_command, ..seen };
+        let seen = HostObservations {
+            saved_outputs: &kept,
+            results: results_path,
+            transcript_command,
+            ..seen
+        };
         let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
         let mut files = left_out(agent, outcomes, &truncations, seen);
         // Of a further layout more children may be bare, so their file is written again.
@@ -70,7 +74,7 @@ fn lay_out(
 
 /// Returns where the files about a child are, or will be if its report leaves something out.
 fn planned_files(agent: &AgentView, outcome: &Outcome) -> SavedOutput {
-    let found = outcome.found.as_deref();
+    let found = outcome.inspection.as_deref();
     let summary = found.and_then(|found| found.summary_path.clone());
     SavedOutput {
         summary: summary.or_else(|| Some(OutputFile::answer_path(agent, outcome))),
@@ -95,7 +99,7 @@ fn left_out(
         if left_out.bare {
             results.push_str(&format!("{}\n", result_entry(outcome, index)));
         }
-        let known = outcome.found.as_ref().and_then(|found| found.summary_path.as_ref());
+        let known = outcome.inspection.as_ref().and_then(|found| found.summary_path.as_ref());
         if left_out.summary && known.is_none() {
             files.extend(OutputFile::answer(agent, outcome));
         }

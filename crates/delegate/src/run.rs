@@ -1,6 +1,7 @@
 //! The one effect: the children of a call are started, run side by side, and awaited.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::future::poll_once;
@@ -33,26 +34,25 @@ pub(crate) fn queue<'a>(starts: ChildStarts<'a>, slots: &Slots) -> Vec<Option<Qu
 /// task without a child, including held tasks. When the call is cancelled, no further child starts;
 /// running ones are cancelled too, and awaited.
 pub(crate) async fn run(
-    DelegationPlan { specs, held, begun, .. }: &DelegationPlan,
+    DelegationPlan { specs, held, started_tasks, .. }: &DelegationPlan,
     cx: &ToolCx,
     mut queued: Vec<Option<QueuedChild<'_>>>,
 ) -> (Vec<Outcome>, Vec<ToolEffect>) {
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
-    let mut running: FuturesUnordered<BoxFuture<'static, (usize, ChildEnd)>> =
-        FuturesUnordered::new();
-    let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
+    let mut running: FuturesUnordered<BoxFuture<'static, TaskEnd>> = FuturesUnordered::new();
+    let mut outcomes: Vec<Option<Box<Outcome>>> = specs.iter().map(|_| None).collect();
     let mut facts: Vec<ToolEffect> = Vec::new();
-    let mut starting: Option<BoxFuture<'_, BoxFuture<'static, (usize, ChildEnd)>>> = None;
+    let mut starting: Option<BoxFuture<'_, RunningChild>> = None;
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
         {
             apply(&mut schedule, TaskEvent::Started { task });
-            running.push(Box::pin(async move { (task, Err((Status::Error, why))) }));
+            running.push(Box::pin(async move { TaskEnd { task, end: Err((Status::Error, why)) } }));
             continue;
         }
-        let new =
-            next.is_some_and(|task| !begun.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
+        let new = next
+            .is_some_and(|task| !started_tasks.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
         if starting.is_none() {
             let child = next.and_then(|task| Some((task, queued.get_mut(task)?.take()?)));
             starting = child.and_then(|(task, child)| -> Option<BoxFuture<'_, _>> {
@@ -63,8 +63,8 @@ pub(crate) async fn run(
             biased;
             // What one that was begun in an earlier process came to is told also then.
             () = cx.cancel.cancelled(), if new => apply(&mut schedule, TaskEvent::Cancel),
-            Some((task, ended)) = running.next() => {
-                let outcome = match ended {
+            Some(TaskEnd { task, end }) = running.next() => {
+                let outcome = match end {
                     Ok(outcome) => outcome,
                     Err((status, error)) => {
                         let Some(spec) = specs.get(task) else { continue };
@@ -79,14 +79,14 @@ pub(crate) async fn run(
                 };
                 apply(&mut schedule, TaskEvent::Finished { task, outcome: how });
                 if let Some(place) = outcomes.get_mut(task) {
-                    *place = Some(outcome);
+                    *place = Some(Box::new(outcome));
                 }
             }
             child = wait_for_start(&mut starting), if next.is_some() => {
                 starting = None;
                 if let Some(task) = next {
                     apply(&mut schedule, TaskEvent::Started { task });
-                    running.push(child);
+                    running.push(child.end);
                 }
             }
         }
@@ -98,14 +98,14 @@ pub(crate) async fn run(
 
 /// Gives each task that was not started an outcome that says why, and a fact.
 fn fill_outcomes(
-    specs: &[AgentSpec],
-    outcomes: Vec<Option<Outcome>>,
+    specs: &[Arc<AgentSpec>],
+    outcomes: Vec<Option<Box<Outcome>>>,
     why: &str,
     facts: &mut Vec<ToolEffect>,
 ) -> Vec<Outcome> {
     let all = specs.iter().zip(outcomes);
-    let fill = |(spec, outcome): (&AgentSpec, Option<Outcome>)| {
-        outcome.unwrap_or_else(|| {
+    let fill = |(spec, outcome): (&Arc<AgentSpec>, Option<Box<Outcome>>)| {
+        outcome.map(|outcome| *outcome).unwrap_or_else(|| {
             facts.extend(not_begun(spec, Status::Interrupted, why.to_owned()));
             outcome_without_child(spec, Status::Interrupted, why.to_owned())
         })
@@ -139,20 +139,25 @@ fn apply(schedule: &mut Schedule, event: TaskEvent) {
     schedule.apply(event).expect("an event that fits the schedule");
 }
 
-/// How a child ended, or why it was not begun.
-type ChildEnd = Result<Outcome, (Status, String)>;
-
-/// Starts one child when it has its slot. Returns the wait for its end, which holds the slot.
-async fn start(
+/// How the child of a task ended, or why it was not begun.
+struct TaskEnd {
     task: usize,
-    spec: &AgentSpec,
-    child: QueuedChild<'_>,
-) -> BoxFuture<'static, (usize, ChildEnd)> {
+    end: Result<Outcome, (Status, String)>,
+}
+
+/// A child that has its slot.
+struct RunningChild {
+    /// The wait for its end, which holds the slot.
+    end: BoxFuture<'static, TaskEnd>,
+}
+
+/// Starts one child when it has its slot.
+async fn start(task: usize, spec: &Arc<AgentSpec>, child: QueuedChild<'_>) -> RunningChild {
     let slot = child.slot.await;
     let started = child.start.start().await;
-    let spec = spec.clone();
-    Box::pin(async move {
-        let outcome = match started {
+    let spec = Arc::clone(spec);
+    let end = async move {
+        let end = match started {
             // Nothing went wrong: somebody wants no more children for now.
             Err(error @ AttachError::Paused(_)) => Err((Status::Interrupted, error.to_string())),
             Err(error) => Err((Status::Error, error.to_string())),
@@ -164,6 +169,7 @@ async fn start(
             }
         };
         drop(slot);
-        (task, outcome)
-    })
+        TaskEnd { task, end }
+    };
+    RunningChild { end: Box::pin(end) }
 }

@@ -54,7 +54,7 @@ pub(crate) fn written_otherwise(
 
 /// Returns the files that were stale at the end of a child. Which agent wrote one is in receipts.
 pub(crate) fn stale_at_end(outcome: &Outcome) -> Vec<StaleFile> {
-    let Some(found) = &outcome.found else { return Vec::new() };
+    let Some(found) = &outcome.inspection else { return Vec::new() };
     let file = |path: &PathBuf| {
         let writer = outcome.all_receipts().find(|(_, it)| it.files_written.contains_key(path));
         let by = writer.map(|(by, _)| by.clone());

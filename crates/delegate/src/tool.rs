@@ -25,7 +25,7 @@ use crate::config::{DelegationConfig, ToolFlavor};
 use crate::describe::describe;
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect::CallSnapshots;
-use crate::names::TOOLSET;
+use crate::names::DELEGATION_TOOLSET;
 use crate::output_file::is_saved;
 use crate::parent_view::ParentView;
 use crate::parsed_call::ParsedCall;
@@ -54,7 +54,7 @@ impl fmt::Debug for DelegateTool {
 }
 
 impl DelegateTool {
-    /// The tool under these settings; the clock only measures how long a call takes.
+    /// Creates the tool with these settings. The clock only measures how long a call takes.
     ///
     /// # Errors
     /// Never with a released core: the parameters are a constant of this crate.
@@ -68,6 +68,7 @@ impl DelegateTool {
             risk: None,
             harmless: None,
             needs_person: false,
+            parent_only: None,
             kind: ToolKind::Delegate,
             subject: config.options.tool_name.subject(),
             // Children are attached by ids that follow from the call.
@@ -82,11 +83,11 @@ impl DelegateTool {
         Ok(Self { spec, config, clock })
     }
 
-    /// The tool in its toolset, for a catalog.
+    /// Returns the tool in its toolset, for a catalog.
     #[must_use]
     pub fn into_entry(self) -> CatalogEntry {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
-        CatalogEntry { toolset: TOOLSET, origin, tool: Arc::new(self) }
+        CatalogEntry { toolset: DELEGATION_TOOLSET, origin, tool: Arc::new(self) }
     }
 
     fn read(&self, arguments: &Value) -> ParsedCall {
@@ -112,8 +113,8 @@ impl DelegateTool {
     ) -> Result<AdmittedCall, PlanError> {
         let Admission { cx, conditions, .. } = admission;
         let mut reading = self.read(arguments);
-        reading.begun = admission.begun(reading.count);
-        if reading.begun.is_empty() {
+        reading.started_tasks = admission.started_tasks(reading.count);
+        if reading.started_tasks.is_empty() {
             let repetitions = admission.repetitions(&reading, |arguments| self.read(arguments));
             if !repetitions.is_empty() {
                 return Err(Refusal::new(repetitions, reading.warnings).into());
@@ -144,7 +145,7 @@ impl DelegateTool {
     }
 
     async fn delegate(&self, arguments: &Value, cx: &ToolCx) -> ToolCallResult {
-        let begun = self.clock.now_ms();
+        let start_ms = self.clock.now_ms();
         let agent = &cx.agent;
         let before = FileSnapshot::take(&agent.session, agent.id()).await;
         let slots = Slots::of(agent, &self.config);
@@ -158,7 +159,8 @@ impl DelegateTool {
         let starts = admission.attach(&plan.specs, &mut plan.held, &as_read, &plan.warnings);
         let starts = starts.map_err(|refusal| self.failed(refusal.into()))?;
         agent.store.get_or_insert_with(AcceptedCalls::default).add(cx.call, || as_read);
-        let before = if plan.begun.is_empty() { before } else { before.of_earlier_process() };
+        let before =
+            if plan.started_tasks.is_empty() { before } else { before.of_earlier_process() };
         if plan.specs.iter().any(|spec| spec.background) {
             return start_background(&plan, starts, before, cx).await;
         }
@@ -172,7 +174,7 @@ impl DelegateTool {
         plan.specs.iter().for_each(|spec| _ = snapshots.remove(&spec.id));
 
         let now = self.clock.now_ms();
-        let took = Self::ran_before(cx).saturating_add(now.saturating_sub(begun));
+        let took = Self::ran_before(cx).saturating_add(now.saturating_sub(start_ms));
         let stale = stale_files(&before, &agent.session.files, agent.id(), &outcomes);
         let seen =
             HostObservations { stale: &stale, warnings: &plan.warnings, ..Default::default() };

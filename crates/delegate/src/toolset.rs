@@ -4,27 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use deputize_core::agent::Role;
-use deputize_core::{ArgumentRole, Catalog, CatalogEntry, Origin, ToolKind, ToolName, ToolsetName};
+use deputize_core::{
+    ArgumentRole, Catalog, CatalogEntry, Origin, ToolKind, ToolName, ToolSpec, ToolsetName,
+};
 
 use crate::config::{DelegationConfig, ToolFlavor};
 use crate::drop_reason::{DropReason, LeafReason};
 use crate::parent_view::ParentView;
 use crate::profiles::ToolRequest;
 
-/// The tool that runs scripts of mechanical steps, if a program has one.
-pub(crate) const EXECUTE_CODE: &str = "execute_code";
-
-/// Tools that no child has, wherever they live, and why.
-const NEVER: [(&str, &str); 8] = [
-    ("clarify", "a child has nobody to ask"),
-    ("cronjob", "it outlives the turn"),
-    (EXECUTE_CODE, "it would run beside the rules that calls are judged by"),
-    ("memory", "what is remembered is the top agent's"),
-    ("send_message", "only the top agent speaks to others"),
-    ("session_search", "it would read the parent's conversation"),
-    ("skill_manage", "what is learned is the top agent's"),
-    ("todo", "the plan is the parent's"),
-];
 /// The kinds of tools that a child has which `task` makes, if a call names a file, a pattern or a
 /// command. Those of plugins and servers are not basic.
 const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, ToolKind::Execute];
@@ -32,9 +20,9 @@ const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, 
 /// A tool of the parent that the child does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedTool {
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// Its set.
+    /// Toolset of the tool.
     pub toolset: ToolsetName,
     /// Why the child does not have it.
     pub reason: DropReason,
@@ -254,23 +242,19 @@ enum ToolClass {
 }
 
 fn class(entry: &CatalogEntry) -> ToolClass {
-    match never_reason(entry.name()) {
-        Some(why) => ToolClass::Never(why),
-        None if entry.tool.spec().kind == ToolKind::Delegate => ToolClass::Delegating,
-        None => ToolClass::Common,
+    match entry.tool.spec() {
+        ToolSpec { parent_only: Some(why), .. } => ToolClass::Never(why.reason()),
+        ToolSpec { kind: ToolKind::Delegate, .. } => ToolClass::Delegating,
+        _ => ToolClass::Common,
     }
 }
 
-fn never_reason(tool: &ToolName) -> Option<&'static str> {
-    NEVER.iter().find(|(never, _)| *never == tool.as_str()).map(|(_, why)| *why)
+/// Whether no child ever has a tool.
+pub(crate) fn is_never(entry: &CatalogEntry) -> bool {
+    entry.tool.spec().parent_only.is_some()
 }
 
-/// Whether no child ever has a tool of that name.
-pub(crate) fn is_never(tool: &ToolName) -> bool {
-    never_reason(tool).is_some()
-}
-
-/// The order in which tools are sent: by name, but those that children lose come last, so that
+/// Returns the order in which tools are sent: by name, but those that children lose come last, so that
 /// a child's list begins like its parent's and shares a provider's cache with it. An orchestrator
 /// keeps the tools that delegate and loses the rest of these, so they come first.
 #[must_use]

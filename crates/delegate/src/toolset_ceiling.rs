@@ -11,7 +11,7 @@ use crate::toolset::{is_never, under_ceiling};
 #[must_use]
 pub fn children_grant(catalog: &Catalog, config: &DelegationConfig) -> Grant {
     let may = |entry: &&CatalogEntry| {
-        !is_never(entry.name())
+        !is_never(entry)
             && under_ceiling(entry, catalog, config).is_ok()
             && !config.withholds(entry, config.approvals.mode)
     };

@@ -34,7 +34,7 @@ impl DocumentError {
 /// A file that could not be used, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentFault {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// What is wrong, and what to do.
     pub reason: String,

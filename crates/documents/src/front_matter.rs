@@ -159,6 +159,10 @@ fn invalid_yaml(error: &serde_saphyr::Error) -> DocumentError {
     // is of no use here.
     let text = text.split(" at line ").next().unwrap_or(&text);
     let text = text.split(", set ").next().unwrap_or(text);
+    let text = match text.contains("weak recursion") {
+        true => "an alias is a part of what it stands for",
+        false => text,
+    };
     let hint = match text.contains("mapping values") {
         true => "; put a text with `: ` in it between quotes",
         false => "",
@@ -258,6 +262,7 @@ mod tests {
                 "---\nname: a\ndescription: Use when: always\n---\n",
                 "---\nname: a\nname: b\n---\n",
                 "---\na: [[[[[[[[[1]]]]]]]]]\n---\n",
+                "---\na: &a [*a]\n---\n",
             ]
             .map(error)
             .join("\n"),
@@ -268,6 +273,7 @@ mod tests {
             line 3: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes
             line 3: not valid YAML: duplicate mapping key: name
             line 2: not valid YAML: recursion limit exceeded
+            line 2: not valid YAML: an alias is a part of what it stands for
             "
         );
     }

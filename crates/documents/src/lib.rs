@@ -45,7 +45,7 @@ pub use front_matter::Document;
 pub use profile_document::ProfileDocument;
 pub use profile_error::ProfileError;
 pub use profile_library::{ProfileLibrary, ProfileListing};
-pub use read_text::{read_exact_text, read_text};
+pub use read_text::{open_beneath, read_exact_text, read_text};
 pub use skill::{Skill, SkillText};
 pub use skill_error::SkillError;
 pub use skill_library::SkillLibrary;

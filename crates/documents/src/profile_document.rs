@@ -154,7 +154,7 @@ impl ProfileReader<'_> {
 
     fn description(&mut self) -> Result<String, DocumentError> {
         let description = self.fields.text("description")?.ok_or_else(|| {
-            DocumentError::whole("it has no `description`: say what such an agent is for")
+            DocumentError::whole("it has no `description`: say what the agent is for")
         })?;
         let chars = description.chars().count();
         if chars > DESCRIPTION_CHARS && self.is_foreign {

@@ -9,9 +9,9 @@ use crate::document_error::{DocumentError, DocumentFault};
 #[non_exhaustive]
 pub enum ProfileError {
     /// There is none of this name.
-    #[error("there is no profile `{name}`; there are: {}", known.join(", "))]
+    #[error("there is no profile `{name}`; known: {}", known.join(", "))]
     Unknown {
-        /// The name.
+        /// Name that was asked for.
         name: String,
         /// The names of all profiles.
         known: Vec<String>,
@@ -19,7 +19,7 @@ pub enum ProfileError {
     /// Its file is faulty.
     #[error("the profile `{name}` cannot be used: {fault}; correct the file, or remove it")]
     Faulty {
-        /// The name.
+        /// Name that was asked for.
         name: String,
         /// The file, and what is wrong.
         fault: DocumentFault,
@@ -36,9 +36,9 @@ pub enum ProfileError {
     /// It cannot be written.
     #[error("the profile `{name}` cannot be written")]
     Write {
-        /// The profile.
+        /// Name of the profile.
         name: String,
-        /// The cause.
+        /// I/O error from the system.
         source: io::Error,
     },
 }

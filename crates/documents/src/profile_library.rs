@@ -12,7 +12,7 @@ use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::profile_document::ProfileDocument;
 use crate::profile_error::ProfileError;
-use crate::read_text::read_text;
+use crate::read_text::{exact_text, read_text};
 use crate::temporary_file::temporary_file;
 use crate::tool_aliases::ToolAliases;
 use crate::{DOCUMENT_BYTES, MOST_PROFILES};
@@ -219,8 +219,12 @@ impl ProfileFolders {
         origin: DocumentOrigin,
         within: Option<&Path>,
     ) -> Result<(), String> {
-        let text = read_text(path, DOCUMENT_BYTES, within).map_err(|error| error.to_string());
-        let text = text.inspect_err(|reason| self.claim(path, "", reason))?;
+        let text = exact_text(path, DOCUMENT_BYTES, within).map_err(|error| error.to_string());
+        let text = text.inspect_err(|reason| {
+            // The name of one that is not UTF-8 can be read all the same.
+            let known = read_text(path, DOCUMENT_BYTES, within).ok().flatten();
+            self.claim(path, &known.unwrap_or_default(), reason);
+        })?;
         let text = text.ok_or("it is not there any more")?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let stem = stem.ok_or("its name is not UTF-8")?;

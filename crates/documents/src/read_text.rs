@@ -24,7 +24,16 @@ pub fn read_text(path: &Path, most: u64, within: Option<&Path>) -> io::Result<Op
 /// # Errors
 /// As [`read_text`], and if the file is not such text: the line with the first byte that is not.
 pub fn read_exact_text(path: &Path, most: u64) -> io::Result<Option<String>> {
-    let Some(bytes) = read_bytes(path, most, None)? else { return Ok(None) };
+    exact_text(path, most, None)
+}
+
+/// Returns the text of a file as [`read_exact_text`] does, beneath `within` as [`read_text`].
+pub(crate) fn exact_text(
+    path: &Path,
+    most: u64,
+    within: Option<&Path>,
+) -> io::Result<Option<String>> {
+    let Some(bytes) = read_bytes(path, most, within)? else { return Ok(None) };
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let valid = bytes.iter().take(valid).position(|byte| *byte == 0).unwrap_or(valid);
     if let Some(head) = bytes.get(..valid).filter(|_| valid < bytes.len()) {
@@ -72,8 +81,13 @@ pub(crate) fn read_beneath(dir: &Dir, rel: &Path, most: u64) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// Opens something without waiting for a writer and without becoming its terminal.
-fn open_beneath(dir: &Dir, rel: &Path) -> io::Result<File> {
+/// Opens something beneath a directory, without waiting for a writer and without becoming its
+/// terminal.
+///
+/// # Errors
+///
+/// If it is not there or cannot be opened, or if its path leaves the directory.
+pub fn open_beneath(dir: &Dir, rel: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
     dir.open_with(rel, &options)

@@ -10,9 +10,9 @@ use crate::document_origin::DocumentOrigin;
 #[non_exhaustive]
 pub enum SkillError {
     /// There is none of this name.
-    #[error("there is no skill `{name}`; there are: {}", names(known))]
+    #[error("there is no skill `{name}`; known: {}", names(known))]
     Unknown {
-        /// The name.
+        /// Name that was asked for.
         name: String,
         /// The names of all skills.
         known: Vec<String>,
@@ -20,7 +20,7 @@ pub enum SkillError {
     /// There is a folder of this name, which is no skill.
     #[error("the skill `{name}` cannot be used: {fault}")]
     Faulty {
-        /// The name.
+        /// Name that was asked for.
         name: String,
         /// What is wrong with its file.
         fault: DocumentFault,
@@ -30,11 +30,11 @@ pub enum SkillError {
     /// A file of a skill cannot be read.
     #[error("`{file}` of the skill `{skill}` cannot be read: {source}")]
     File {
-        /// The skill.
+        /// Name of the skill.
         skill: String,
         /// The file.
         file: String,
-        /// The cause.
+        /// I/O error from the system.
         source: io::Error,
     },
     /// A text is no skill.
@@ -46,7 +46,7 @@ pub enum SkillError {
     /// It is not the person's.
     #[error("`{name}` is a {} skill and is not changed here; a skill of the person may take its place", origin.as_str())]
     NotYours {
-        /// The skill.
+        /// Name of the skill.
         name: String,
         /// Who wrote it.
         origin: DocumentOrigin,
@@ -57,9 +57,9 @@ pub enum SkillError {
     /// It cannot be written.
     #[error("the skill `{name}` cannot be written")]
     Write {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// The cause.
+        /// I/O error from the system.
         source: io::Error,
     },
 }

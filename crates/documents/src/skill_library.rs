@@ -11,7 +11,7 @@ use crate::document_error::DocumentError;
 use crate::document_name::check_name;
 use crate::document_origin::DocumentOrigin;
 use crate::front_matter::Document;
-use crate::read_text::read_text;
+use crate::read_text::exact_text;
 use crate::skill::{SKILL_FILE, Skill, SkillPlace, SkillText};
 use crate::skill_error::SkillError;
 use crate::skill_files::{FileNames, folder_of, text_of};
@@ -131,7 +131,7 @@ impl SkillLibrary {
         let whole = match &skill.place {
             SkillPlace::Program(text) => (*text).to_owned(),
             SkillPlace::Folder { folder, within } => {
-                read_text(&folder.join(SKILL_FILE), DOCUMENT_BYTES, within.as_deref())
+                exact_text(&folder.join(SKILL_FILE), DOCUMENT_BYTES, within.as_deref())
                     .and_then(|text| text.ok_or_else(|| io::ErrorKind::NotFound.into()))
                     .map_err(|source| error(SKILL_FILE, source))?
             }

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use crate::document_error::DocumentFault;
 use crate::document_origin::DocumentOrigin;
-use crate::read_text::read_text;
+use crate::read_text::exact_text;
 use crate::skill::{SKILL_FILE, Skill, SkillPlace};
 use crate::{DOCUMENT_BYTES, MOST_SKILLS};
 
@@ -71,7 +71,7 @@ impl SkillReader {
 
     fn read_skill(&mut self, path: &Path, place: &SkillFolder) -> Result<(), String> {
         let file = path.join(SKILL_FILE);
-        let text = read_text(&file, DOCUMENT_BYTES, place.within.as_deref());
+        let text = exact_text(&file, DOCUMENT_BYTES, place.within.as_deref());
         let text = text.map_err(|error| error.to_string())?;
         let text = text.ok_or("the folder has no such file")?;
         let name = path.file_name().and_then(|name| name.to_str());

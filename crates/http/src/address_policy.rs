@@ -36,7 +36,7 @@ pub enum UrlDenial {
         "`{url}` is not an address ({problem}): write it whole, such as https://example.org/page"
     )]
     Invalid {
-        /// The text.
+        /// Text that is no URL.
         url: String,
         /// What is wrong.
         problem: String,
@@ -44,7 +44,7 @@ pub enum UrlDenial {
     /// It is of another scheme than http and https.
     #[error("only http and https addresses can be fetched, not `{scheme}:`")]
     Scheme {
-        /// The scheme.
+        /// Scheme of the URL.
         scheme: String,
     },
     /// It has a user name or a password.
@@ -53,23 +53,23 @@ pub enum UrlDenial {
     /// Its port is that of a service which is no web server.
     #[error("port {port} of {host} is not one of web servers")]
     Port {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The port.
+        /// Number of the port.
         port: u16,
     },
     /// Its host has an address that is not public.
     #[error("{host} resolves to a private address ({address})")]
     Private {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The address.
+        /// IP address of the host.
         address: IpAddr,
     },
     /// It is a service that gives machines their credentials.
     #[error("{host} is the metadata service of a cloud, which is never fetched")]
     Metadata {
-        /// The host.
+        /// Name of the host.
         host: String,
     },
     /// A value in it is a secret of this program.
@@ -101,7 +101,7 @@ pub enum ResolveError {
     /// Its name is unknown.
     #[error("{host} cannot be resolved: {problem}")]
     Unknown {
-        /// The host.
+        /// Name of the host.
         host: String,
         /// What the system says.
         problem: String,
@@ -293,7 +293,7 @@ fn has_credentials(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// The host of an address, in one spelling.
+/// Returns the host of an address, in one spelling.
 #[must_use]
 pub fn host_of(url: &Url) -> Option<String> {
     Some(match url.host()? {

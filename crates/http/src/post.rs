@@ -16,13 +16,13 @@ use crate::request_problem::request_problem;
 /// but no metadata service. Redirects are not followed, and nothing is sent twice.
 #[derive(Clone)]
 pub struct PostRequest {
-    /// The address.
+    /// URL to post to.
     pub url: Url,
     /// Further headers by name.
     pub headers: Vec<(String, String)>,
-    /// The document.
+    /// JSON document to send.
     pub body: String,
-    /// Time limit.
+    /// Time limit of the whole request.
     pub timeout: Duration,
 }
 

@@ -20,7 +20,7 @@ pub enum ImageError {
     /// It has too many pixels.
     #[error("it has {size} pixels; at most {most} are read")]
     Pixels {
-        /// Its size.
+        /// Width and height of the image, in pixels.
         size: ImageSize,
         /// The limit on width × height.
         most: u64,

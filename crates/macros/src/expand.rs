@@ -134,6 +134,10 @@ fn spec(krate: &TokenStream, options: &SpecOptions, decl: &TokenStream) -> Token
     set.extend(
         options.verb.as_ref().map(|verb| quote!(spec.subject = spec.subject.with_verb(#verb);)),
     );
+    set.extend(options.parent_only.as_ref().map(|reason| {
+        let reason = quote!(#krate::ParentOnly::Other(#reason));
+        quote!(spec.parent_only = ::core::option::Option::Some(#reason);)
+    }));
     for (field, value) in [("repeatable", &options.repeatable), ("parallel", &options.parallel)] {
         let field = Ident::new(field, Span::call_site());
         set.extend(value.as_ref().map(|value| quote!(spec.#field = #value;)));

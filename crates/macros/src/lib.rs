@@ -84,6 +84,7 @@ use proc_macro2::TokenStream as Tokens;
 /// | `kind = fetch` | the sort of work, for people and editors: `read`, `edit`, `delete`, `move`, `search`, `execute`, `fetch`, `delegate`, `think` or `other` | `other` |
 /// | `subject = "address"` | the argument that a call is about: people read `fetch https://…` | people read the name and all arguments |
 /// | `verb = "get"` | the first word of that line | that of the kind |
+/// | `parent_only = "it outlives the turn"` | why no child of an agent has it | children may have it |
 /// | `repeatable = true` | a call that a crash cut off may be made again | true for `read_only` |
 /// | `parallel = true` | calls of one step may run side by side | true for `read_only` |
 /// | `time_limit_seconds = 120` | time limit after which a call is cancelled; 0: the tool limits itself | 120 |

@@ -23,6 +23,7 @@ pub(crate) struct SpecOptions {
     pub(crate) kind: Option<Kind>,
     pub(crate) subject: Option<LitStr>,
     pub(crate) verb: Option<LitStr>,
+    pub(crate) parent_only: Option<LitStr>,
     pub(crate) repeatable: Option<LitBool>,
     pub(crate) parallel: Option<LitBool>,
     pub(crate) time_limit_seconds: Option<LitInt>,
@@ -47,7 +48,7 @@ pub(crate) struct Example {
     pub(crate) arguments: TokenStream,
 }
 
-const KNOWN: &str = "toolset, name, type, effects, kind, subject, verb, repeatable, parallel, \
+const KNOWN: &str = "toolset, name, type, effects, kind, subject, verb, parent_only, repeatable, parallel, \
     time_limit_seconds, usable, example, crate";
 
 /// The kinds of tools, each with the variant of `ToolKind`.
@@ -93,7 +94,7 @@ impl Options {
             return Ok(());
         }
         if !KNOWN.split(", ").any(|known| known == word) {
-            let text = format!("there is no option `{word}`; there are: {KNOWN}");
+            let text = format!("there is no option `{word}`; known: {KNOWN}");
             return Err(Error::new(key.span(), text));
         }
         input.parse::<Token![=]>()?;
@@ -105,6 +106,7 @@ impl Options {
             "kind" => self.spec.kind = Some(kind(&input.call(Ident::parse_any)?)?),
             "subject" => self.spec.subject = Some(input.parse()?),
             "verb" => self.spec.verb = Some(input.parse()?),
+            "parent_only" => self.spec.parent_only = Some(input.parse()?),
             "repeatable" => self.spec.repeatable = Some(input.parse()?),
             "parallel" => self.spec.parallel = Some(input.parse()?),
             "time_limit_seconds" => self.spec.time_limit_seconds = Some(input.parse()?),
@@ -144,7 +146,7 @@ fn effects(word: &Ident) -> Result<Effects> {
         "unknown" => Ok(Effects::Unknown),
         other => {
             let text = format!(
-                "there are no effects `{other}`; there are: read_only (it only looks), \
+                "there are no effects `{other}`; known: read_only (it only looks), \
                  writes_files (it changes files under the write roots), unknown (it may do anything)"
             );
             Err(Error::new(word.span(), text))
@@ -157,7 +159,7 @@ fn kind(word: &Ident) -> Result<Kind> {
     let variant = KINDS.iter().find(|(known, _)| *known == name).map(|(_, variant)| *variant);
     let Some(variant) = variant else {
         let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
-        let text = format!("there is no kind `{name}`; there are: {}", known.join(", "));
+        let text = format!("there is no kind `{name}`; known: {}", known.join(", "));
         return Err(Error::new(word.span(), text));
     };
     Ok(Kind(Ident::new(variant, word.span())))

@@ -18,7 +18,6 @@ pub(crate) struct Argument {
 /// Arguments of the function call, in order.
 pub(crate) enum Place {
     Argument(Box<Argument>),
-    /// The context.
     Cx,
 }
 

@@ -1,10 +1,29 @@
 //! Where the access tokens of a server come from.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::BoxFuture;
 use deputize_core::sanitize::RotatingSecrets;
+
+/// Why there is no access token to send. No token is in the error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessTokenError {
+    /// The stored token cannot be read or written.
+    #[error(transparent)]
+    Store(Box<dyn Error + Send + Sync>),
+    /// The token cannot be refreshed.
+    #[error("cannot refresh the sign-in")]
+    Refresh(#[source] Box<dyn Error + Send + Sync>),
+    /// Another process has been refreshing the token for more than this many seconds.
+    #[error("another process has been refreshing the sign-in for more than {0} s")]
+    Locked(u64),
+    /// The refresh was interrupted.
+    #[error("the refresh of the sign-in was interrupted")]
+    Interrupted,
+}
 
 /// Gives the access token of one server that is reached by HTTP.
 pub trait AccessTokens: Send + Sync {
@@ -12,11 +31,11 @@ pub trait AccessTokens: Send + Sync {
     /// is what the server refused, which is not returned again: a token, or empty if none was sent.
     ///
     /// # Errors
-    /// In words for a person, if a token is there that can neither be read nor refreshed.
+    /// If a token is there that can neither be read nor refreshed.
     fn token<'a>(
         &'a self,
         rejected: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Option<String>, String>>;
+    ) -> BoxFuture<'a, Result<Option<String>, AccessTokenError>>;
 
     /// Returns the secret values that this has given or used so far, which a session redacts. By
     /// default there are none: then nothing is redacted.
@@ -41,7 +60,10 @@ impl TokenSource {
         self.0.secrets()
     }
 
-    pub(crate) async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
+    pub(crate) async fn token(
+        &self,
+        rejected: Option<&str>,
+    ) -> Result<Option<String>, AccessTokenError> {
         self.0.token(rejected).await
     }
 }

@@ -26,39 +26,39 @@ pub struct ApprovalStore {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalStoreError {
-    /// Not read.
+    /// The record of a server cannot be read.
     #[error("cannot read `{}`, the approval record of an MCP server", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
     /// Read, and no record.
     #[error("`{}` is not an approval record of this program; delete it, and review the server again", path.display())]
     Form {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: serde_json::Error,
     },
-    /// Not kept.
+    /// The record of a server cannot be written.
     #[error("cannot write `{}`, the approval record of an MCP server", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
     /// The directory of a server that is gone is still there.
     #[error("cannot move away `{}`, the start directory of that server", path.display())]
     Clear {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
@@ -128,7 +128,7 @@ impl ApprovalStore {
         server: &str,
         start: &ServerTarget,
     ) -> Result<ServerRecord, ApprovalStoreError> {
-        if let Some(record) = card_in(&self.file(server, start)?)? {
+        if let Some(record) = read_record(&self.file(server, start)?)? {
             return Ok(record);
         }
         let mut others = self.stored_records(server)?;
@@ -246,7 +246,7 @@ impl ApprovalStore {
         check_name(server)?;
         let mut kept = Vec::new();
         for (_, path) in self.files()?.into_iter().filter(|(name, _)| name == server) {
-            let Some(mut record) = card_in(&path)? else { continue };
+            let Some(mut record) = read_record(&path)? else { continue };
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let key = match stem.split_once('.') {
                 Some((_, key)) => key.to_owned(),
@@ -313,7 +313,7 @@ fn check_name(server: &str) -> Result<(), ApprovalStoreError> {
 }
 
 /// The record in a file, if there is one.
-fn card_in(path: &Path) -> Result<Option<ServerRecord>, ApprovalStoreError> {
+fn read_record(path: &Path) -> Result<Option<ServerRecord>, ApprovalStoreError> {
     let text = match read_bounded(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -398,7 +398,7 @@ mod tests {
         let [one, two, three] = ["1", "2", "3"].map(start);
         records.write("a", &one, &approved("1")).unwrap();
         // Of another one it is seen that it is another one.
-        assert!(records.read("a", &two).unwrap().is_held(&two));
+        assert!(records.read("a", &two).unwrap().target_changed(&two));
         records.write("a", &two, &approved("2")).unwrap();
         for (start, digest) in [(&one, "1"), (&two, "2")] {
             assert_eq!(records.read("a", start).unwrap(), approved(digest));
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(records.read("a", &one).unwrap(), approved("1"));
         // What nobody approved says nothing of another one.
         let mut heard = ServerRecord::default();
-        heard.hear(&one, ServerListing::default());
+        heard.record_listing(&one, ServerListing::default());
         records.write("b", &one, &heard).unwrap();
         assert_eq!(records.read("b", &two).unwrap(), ServerRecord::default());
     }

@@ -152,7 +152,7 @@ impl Connection {
                 let words = Arc::new(StderrTail::default());
                 let mut hearing = JoinSet::new();
                 let hears = Arc::clone(&words);
-                hearing.spawn(async move { hears.hear(stderr).await });
+                hearing.spawn(async move { hears.read_all(stderr).await });
                 let heard = Arc::new(ConnectionStatus::default());
                 let stdin = stdin.ok_or_else(|| ends(McpErrorKind::Unknown))?;
                 let lines = PipeTransport::new(stdout, stdin, Arc::clone(&heard));
@@ -387,8 +387,8 @@ fn hears_changes(
 ) {
     let Some(info) = peer.peer_info() else { return };
     let tools = info.capabilities.tools.as_ref();
-    let tells = tools.and_then(|tools| tools.list_changed) == Some(true);
-    if !tells || info.protocol_version < ProtocolVersion::V_2026_07_28 {
+    let announces_changes = tools.and_then(|tools| tools.list_changed) == Some(true);
+    if !announces_changes || info.protocol_version < ProtocolVersion::V_2026_07_28 {
         return;
     }
     let peer = peer.clone();

@@ -53,13 +53,10 @@ pub enum LaunchError {
     Directory(#[source] std::io::Error),
 }
 
-/// Why a server cannot be used.
+/// Why a server at an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum McpErrorKind {
-    /// Its program did not start.
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
+pub enum ReachError {
     /// It cannot be reached by HTTP.
     #[error("it cannot be reached: {0}")]
     Http(String),
@@ -69,39 +66,23 @@ pub enum McpErrorKind {
     /// A header that HTTP does not carry.
     #[error("header `{0}` cannot be sent: check its name and its value")]
     Header(String),
-    /// It did not say that it is there.
-    #[error("it did not answer within {} s after its start{}", limit.as_secs_f32(), sets(setting))]
-    Slow {
-        /// How long its start may take.
-        limit: Duration,
-        /// The host's name of the setting; empty if it has none.
-        setting: String,
-    },
-    /// It answered something else than its protocol.
-    #[error("its start failed: {0}")]
-    Handshake(String),
     /// It answers with a status of HTTP that is no success.
-    #[error("{said}")]
+    #[error("{message}")]
     Status {
         /// The status.
         code: u16,
         /// What it answered, as text.
-        said: String,
+        message: String,
     },
     /// It answers something else than an MCP server does.
     #[error("it does not answer as an MCP server: {0}")]
     NoServer(String),
-    /// It does not list what it has.
-    #[error("cannot get its list of {what}: {why}")]
-    List {
-        /// What it would list, such as tools.
-        what: &'static str,
-        /// The cause, as text.
-        why: String,
-    },
-    /// It goes beyond what one program may send.
-    #[error(transparent)]
-    ProtocolViolation(#[from] ProtocolViolation),
+}
+
+/// Why a server is not started again for a while.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackoffError {
     /// It failed too often in a row.
     #[error(
         "it was started {starts} times and failed each time; it is not started again for {} s, so \
@@ -124,6 +105,43 @@ pub enum McpErrorKind {
         /// How long it is left alone yet.
         left: Duration,
     },
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpErrorKind {
+    /// Its program did not start.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// It cannot be reached, or does not answer as an MCP server.
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    /// It did not say that it is there.
+    #[error("it did not answer within {} s after its start{}", limit.as_secs_f32(), sets(setting))]
+    Slow {
+        /// How long its start may take.
+        limit: Duration,
+        /// The host's name of the setting; empty if it has none.
+        setting: String,
+    },
+    /// It answered something else than its protocol.
+    #[error("its start failed: {0}")]
+    Handshake(String),
+    /// It does not list what it has.
+    #[error("cannot get its list of {what}: {why}")]
+    List {
+        /// What it would list, such as tools.
+        what: &'static str,
+        /// The cause, as text.
+        why: String,
+    },
+    /// It goes beyond what one program may send.
+    #[error(transparent)]
+    ProtocolViolation(#[from] ProtocolViolation),
+    /// It is not started again for a while.
+    #[error(transparent)]
+    Backoff(#[from] BackoffError),
     /// The program has no such server.
     #[error("no such server is configured")]
     Unknown,
@@ -137,17 +155,17 @@ impl McpErrorKind {
     pub(crate) const fn label(&self) -> &'static str {
         match self {
             Self::Launch(_) => "its program did not start",
-            Self::Http(_) => "it cannot be reached",
-            Self::SignIn(_) => "a person has to sign in",
-            Self::Header(_) => "a header cannot be sent",
+            Self::Reach(ReachError::Http(_)) => "it cannot be reached",
+            Self::Reach(ReachError::SignIn(_)) => "a person has to sign in",
+            Self::Reach(ReachError::Header(_)) => "a header cannot be sent",
             Self::Slow { .. } => "it did not answer in time",
             Self::Handshake(_) => "its start failed",
-            Self::Status { .. } => "it answers with an error of HTTP",
-            Self::NoServer(_) => "it does not answer as an MCP server",
+            Self::Reach(ReachError::Status { .. }) => "it answers with an error of HTTP",
+            Self::Reach(ReachError::NoServer(_)) => "it does not answer as an MCP server",
             Self::List { .. } => "it does not list what it has",
             Self::ProtocolViolation(_) => "it breaks the protocol",
-            Self::GivenUp { .. } => "it failed too often",
-            Self::Silent { .. } => "it was silent when it was last started",
+            Self::Backoff(BackoffError::GivenUp { .. }) => "it failed too often",
+            Self::Backoff(BackoffError::Silent { .. }) => "it was silent when it was last started",
             Self::Unknown => "no such server is configured",
             Self::Over => "the session is over",
         }
@@ -221,9 +239,9 @@ mod tests {
     #[test]
     fn one_line_is_counted_as_one() {
         let violation = |count| ProtocolViolation::NoMessages { count, first: "x".into() };
-        let told = "on its standard output; the first is: x";
-        let one = format!("it printed 1 line that is not a message {told}");
-        let many = format!("it printed 9 lines that are not messages {told}");
+        let ending = "on its standard output; the first is: x";
+        let one = format!("it printed 1 line that is not a message {ending}");
+        let many = format!("it printed 9 lines that are not messages {ending}");
         assert_eq!([violation(1).to_string(), violation(9).to_string()], [one, many]);
     }
 
@@ -235,8 +253,8 @@ mod tests {
             ("mcp s: the session is over", true)
         );
         let error = McpError::new("s", LaunchError::Directory(std::io::Error::other("no room")));
-        let told = "mcp s: cannot create the start directory of its program: no room";
-        assert_eq!(describe_error(&error), told);
+        let expected = "mcp s: cannot create the start directory of its program: no room";
+        assert_eq!(describe_error(&error), expected);
         assert_eq!(error.source().unwrap().to_string(), "no room");
     }
 }

@@ -15,8 +15,8 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 
-use crate::access_tokens::TokenSource;
-use crate::error::McpErrorKind;
+use crate::access_tokens::{AccessTokenError, TokenSource};
+use crate::error::{McpErrorKind, ReachError};
 use crate::http_request::{SESSION, SentRequest, mended_events, read_answer, to_post};
 use crate::request_error::RequestError;
 use crate::server::ServerConfig;
@@ -43,8 +43,7 @@ pub(crate) fn transport(
         // Fails only where the program has installed one already, which then serves as well.
         let _theirs_stays = provider.install_default();
     });
-    let address =
-        reqwest::Url::parse(url).map_err(|error| McpErrorKind::Http(error.to_string()))?;
+    let address = reqwest::Url::parse(url).map_err(|error| ReachError::Http(error.to_string()))?;
     let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .redirect(reqwest::redirect::Policy::none())
@@ -62,7 +61,7 @@ pub(crate) fn transport(
     // A plain connection needs no authorities, and a machine without any is no hindrance.
     let plain = loopback && address.scheme() == "http";
     let builder = if plain { builder.tls_certs_only([]) } else { builder };
-    let client = builder.build().map_err(|error| McpErrorKind::Http(describe_error(&error)))?;
+    let client = builder.build().map_err(|error| ReachError::Http(describe_error(&error)))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.max_sse_event_size = LINE_BYTES;
     // A new session may be one with another program: it is asked anew what it has.
@@ -71,7 +70,7 @@ pub(crate) fn transport(
     again.max_times = Some(TAKEN_UP);
     config.retry_config = Arc::new(again);
     for (name, value) in headers {
-        let wrong = || McpErrorKind::Header(name.clone());
+        let wrong = || ReachError::Header(name.clone());
         let header = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -101,7 +100,8 @@ impl McpHttpClient {
     /// Returns the access token to send, other than one that was refused.
     async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, HttpError> {
         let Some(tokens) = &self.tokens else { return Ok(None) };
-        let wrong = |said| {
+        let wrong = |error: AccessTokenError| {
+            let said = describe_error(&error);
             failed(RequestError::Way { code: None, said, made: false, theirs: String::new() })
         };
         tokens.token(rejected).await.map_err(wrong)

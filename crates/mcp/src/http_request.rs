@@ -387,8 +387,8 @@ mod tests {
         let own = "an answer, Some(Number(7)), no session";
         assert_eq!(error("7"), own);
         let other = r#"{"jsonrpc":"2.0","id":8,"result":{}}"#;
-        let told = format!("made: true, the server's answer names another call, {other}");
-        assert_eq!(answered(other), told);
+        let expected = format!("made: true, the server's answer names another call, {other}");
+        assert_eq!(answered(other), expected);
         let none = "made: true, the server's answer is no message of the protocol, {\"a\":NaN}";
         assert_eq!(answered("{\"a\":NaN}"), none);
     }

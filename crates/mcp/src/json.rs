@@ -175,8 +175,8 @@ mod tests {
         };
         assert!(read(&nested(DEPTH)).is_some());
         assert_eq!(read(&nested(DEPTH + 1)), None);
-        let told = no_json(&nested(DEPTH + 1)).unwrap();
-        assert_eq!(told["error"]["message"], "the answer is nested more than 127 deep");
+        let actual = no_json(&nested(DEPTH + 1)).unwrap();
+        assert_eq!(actual["error"]["message"], "the answer is nested more than 127 deep");
     }
 
     #[test]

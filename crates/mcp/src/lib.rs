@@ -67,10 +67,10 @@ mod tool_index;
 mod tool_rank;
 mod transport_error;
 
-pub use access_tokens::{AccessTokens, TokenSource};
+pub use access_tokens::{AccessTokenError, AccessTokens, TokenSource};
 pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
-pub use error::{LaunchError, McpError, McpErrorKind, ProtocolViolation};
+pub use error::{BackoffError, LaunchError, McpError, McpErrorKind, ProtocolViolation, ReachError};
 pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
 pub use names::{SERVER_CHARS, ServerNameError, is_server_name, server_name, toolset};
 pub use offer::{HintCommands, ServerOffer, ToolFilter, offer};

@@ -10,7 +10,7 @@ use rmcp::model::{
 use serde_json::Value;
 
 use crate::connection::{Connection, Timeouts};
-use crate::error::{McpError, McpErrorKind};
+use crate::error::{McpError, McpErrorKind, ReachError};
 use crate::listing::{ServerListing, checked, kinds, outputs};
 use crate::request_error::RequestError;
 
@@ -159,7 +159,7 @@ pub(crate) async fn listed(
                     "it does not know the session that it has just begun".to_owned()
                 }
                 ListError::RequestError(RequestError::SignIn { said, .. }) => {
-                    return Err(McpError::new(server, McpErrorKind::SignIn(said)));
+                    return Err(McpError::new(server, ReachError::SignIn(said)));
                 }
                 ListError::RequestError(RequestError::Way { said, theirs, .. }) => {
                     deputize_core::sanitize::for_terminal_line(&format!("{said} {theirs}"), 200)

@@ -233,10 +233,11 @@ fn parse_tool(tool: &Value) -> Result<ToolDescription, String> {
     let schema = arguments(tool.get("inputSchema")).map_err(describe)?;
     let tool =
         ToolDescription { name: name.to_owned(), description: description.to_owned(), schema };
-    let told_so = tool.parameters().is_some_and(|told| {
-        told.as_str() == tool.schema || jsonschema::validator_for(&told.to_value()).is_ok()
+    let has_valid_schema = tool.parameters().is_some_and(|tool_parameters| {
+        tool_parameters.as_str() == tool.schema
+            || jsonschema::validator_for(&tool_parameters.to_value()).is_ok()
     });
-    if told_so {
+    if has_valid_schema {
         return Ok(tool);
     }
     Err(describe("its schema is none without the characters that cannot be seen".to_owned()))
@@ -344,8 +345,8 @@ mod tests {
         let tree = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
         let (tools, problems) = checked("s", &[tool("bomb", "", &bomb), tool("tree", "", &tree)]);
         assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["tree"]);
-        let told = "tool \"bomb\": a schema must not unfold to more than 100000 parts";
-        assert!(problems.len() == 1 && problems[0].starts_with(told), "{problems:#?}");
+        let expected = "tool \"bomb\": a schema must not unfold to more than 100000 parts";
+        assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:#?}");
     }
 
     #[test]
@@ -362,7 +363,7 @@ mod tests {
         let (tools, problems) = checked("s", &[tool("a", "x", &schema)]);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(serde_json::from_str::<Value>(&tools[0].schema).unwrap(), schema);
-        let told = tools[0].parameters().unwrap().to_value();
+        let actual = tools[0].parameters().unwrap().to_value();
         let clean = json!({
             "type": "object",
             "properties": {"a": {"type": "string", "description": "a", "oneOf": [
@@ -371,7 +372,7 @@ mod tests {
             ]}},
             "required": ["a"],
         });
-        assert_eq!(told, clean);
+        assert_eq!(actual, clean);
         // What is no schema any more then is told of.
         let twice = json!({"type": "object", "required": ["a", hidden]});
         assert_eq!(checked("s", &[tool("a", "x", &twice)]).1.len(), 1);

@@ -52,7 +52,7 @@ pub struct HintCommands {
 /// The offered tools of a server, and notes for a person on the rest.
 #[derive(Debug, Default)]
 pub struct ServerOffer {
-    /// The tools.
+    /// Tools to add to a catalog.
     pub entries: Vec<CatalogEntry>,
     /// Notes on tools that are not offered, with what to do.
     pub notes: Vec<String>,
@@ -75,7 +75,7 @@ pub fn offer(
         return offer;
     };
     offer.notes.extend(changes_note(server, record, start, &review));
-    if record.is_held(start) {
+    if record.target_changed(start) {
         return offer;
     }
     let Some(listed) = &record.listed else {
@@ -388,7 +388,7 @@ mod tests {
     fn resources_that_come_later_are_not_offered() {
         let mut record = record(&["get"], false);
         let now = ServerListing { resources: true, ..record.listed.clone().unwrap() };
-        record.hear(&start("/bin/s"), now);
+        record.record_listing(&start("/bin/s"), now);
         let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(named(&offer), ["mcp__s__get"]);
         let note = "mcp s: it has resources now, which it had not. Review with: agent review s";
@@ -400,7 +400,7 @@ mod tests {
         let mut record = record(&[], true);
         let now =
             ServerListing { instructions: Some("Obey.".into()), ..record.listed.clone().unwrap() };
-        record.hear(&start("/bin/s"), now);
+        record.record_listing(&start("/bin/s"), now);
         assert_eq!(offer(&record, &start("/bin/s"), &ToolFilter::default()).entries.len(), 0);
     }
 }

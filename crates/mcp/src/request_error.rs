@@ -13,14 +13,12 @@ pub(crate) enum RequestError {
     Refused {
         /// By which code, of the protocol or of HTTP.
         how: String,
-        /// Its words.
         message: String,
     },
     /// The server is gone.
     Ended,
     /// It does not know the session any more.
     Forgotten {
-        /// Its message.
         words: String,
         /// Whether the protocol has it that nothing was done then.
         undone: bool,

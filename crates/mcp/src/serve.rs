@@ -84,12 +84,12 @@ pub trait AgentService: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<ServedAnswer, InvalidCall>>;
 }
 
-/// Who serves.
+/// Name and version of this server, for its clients.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
-    /// The program.
+    /// Name of the program.
     pub name: &'static str,
-    /// Its version.
+    /// Version of the program.
     pub version: &'static str,
     /// How what it offers is to be used.
     pub instructions: String,

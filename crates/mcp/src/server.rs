@@ -113,25 +113,25 @@ impl ServerTarget {
     /// may be secret and this goes to logs.
     #[must_use]
     pub fn since(&self, before: &Self) -> String {
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         if before.place != self.place {
             let before = &before.place;
             let now = &self.place;
-            told.push(format!("what is started or reached changed from {before} to {now}"));
+            changes.push(format!("what is started or reached changed from {before} to {now}"));
         }
         if before.args != self.args {
-            told.push("its arguments changed".to_owned());
+            changes.push("its arguments changed".to_owned());
         }
         if before.names != self.names {
-            told.push("the names of its variables or headers changed".to_owned());
+            changes.push("the names of its variables or headers changed".to_owned());
         }
         if before.cwd != self.cwd {
-            told.push("the directory that it is started in changed".to_owned());
+            changes.push("the directory that it is started in changed".to_owned());
         }
-        if told.is_empty() {
+        if changes.is_empty() {
             return "the query of its address changed".to_owned();
         }
-        told.join("; ")
+        changes.join("; ")
     }
 }
 
@@ -151,7 +151,7 @@ pub enum ServerTransport {
     Program {
         /// Its absolute path.
         path: PathBuf,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<OsString>,
         /// The whole of its environment.
         env: BTreeMap<OsString, OsString>,
@@ -160,7 +160,7 @@ pub enum ServerTransport {
     },
     /// By HTTP.
     Url {
-        /// Its address.
+        /// URL of the server.
         url: String,
         /// Headers of each request. The values may be secret.
         headers: BTreeMap<String, String>,
@@ -327,8 +327,8 @@ mod tests {
         assert_ne!(server("", &["a", "b"]).start().digest, server("", &["ab"]).start().digest);
         let named =
             ServerConfig { names: vec!["KEY".into(), "LD".into()], ..server("", &[]) }.start();
-        let told = "the names of its variables or headers changed";
-        assert_eq!(named.since(&server("", &[]).start()), told);
+        let expected = "the names of its variables or headers changed";
+        assert_eq!(named.since(&server("", &[]).start()), expected);
 
         let at = |cwd: ServerDirectory| {
             let env = BTreeMap::from([("PATH".into(), "/bin".into())]);

@@ -33,7 +33,7 @@ pub struct ServerRecord {
 pub struct Approval {
     /// The program or address.
     pub start: ServerTarget,
-    /// Its instructions.
+    /// Instructions of the server, if it sent any.
     pub instructions: Option<String>,
     /// Whether it has resources.
     pub resources: bool,
@@ -57,7 +57,7 @@ pub enum ServerChange {
     Instructions {
         /// The approved ones.
         before: String,
-        /// Those now.
+        /// The present ones.
         now: String,
     },
     /// It has resources or prompts, which it had not.
@@ -82,7 +82,7 @@ impl ServerChange {
         !matches!(self, Self::Gone(_))
     }
 
-    /// It in short, as the end of a sentence about the server.
+    /// Describes the change in a clause without a subject, such as `its instructions changed`.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -144,11 +144,11 @@ impl ServerRecord {
         if self.approved.is_none() {
             self.approved = Some(Approval::of(&listed, start.clone()));
         }
-        self.hear(start, listed);
+        self.record_listing(start, listed);
     }
 
     /// Keeps what a server said, and approves nothing of it.
-    pub fn hear(&mut self, start: &ServerTarget, listed: ServerListing) {
+    pub fn record_listing(&mut self, start: &ServerTarget, listed: ServerListing) {
         self.asked.clone_from(&start.digest);
         self.unanswered = None;
         self.start = start.clone();
@@ -170,7 +170,7 @@ impl ServerRecord {
 
     /// Returns whether it must not be started, since nobody approved that it is started like this.
     #[must_use]
-    pub fn is_held(&self, start: &ServerTarget) -> bool {
+    pub fn target_changed(&self, start: &ServerTarget) -> bool {
         self.approved.as_ref().is_some_and(|approved| approved.start != *start)
     }
 
@@ -179,7 +179,7 @@ impl ServerRecord {
     pub fn changes(&self, start: &ServerTarget) -> Vec<ServerChange> {
         let Some(approved) = &self.approved else { return Vec::new() };
         let mut changes = Vec::new();
-        if self.is_held(start) {
+        if self.target_changed(start) {
             let before = Box::new(approved.start.clone());
             let now = Box::new(start.clone());
             changes.push(ServerChange::Target { before, now });
@@ -219,7 +219,8 @@ impl ServerRecord {
     pub fn is_withheld(&self, start: &ServerTarget) -> bool {
         let said = self.listed.as_ref().map(|listed| &listed.instructions);
         let of_approved = self.approved.as_ref().map(|approved| &approved.instructions);
-        self.is_held(start) || (said.is_some() && of_approved.is_some() && said != of_approved)
+        self.target_changed(start)
+            || (said.is_some() && of_approved.is_some() && said != of_approved)
     }
 
     /// Returns the tools that are as they were approved, where the rest of the server is too.
@@ -320,14 +321,14 @@ mod tests {
     fn resources_and_prompts_that_come_later_wait_for_a_person() {
         let mut record = record(&[("get", "Gets.")]);
         let now = ServerListing { resources: true, prompts: true, ..listed(&[("get", "Gets.")]) };
-        record.hear(&start("/bin/s"), now);
+        record.record_listing(&start("/bin/s"), now);
         let gained =
             ["it has resources now, which it had not", "it has prompts now, which it had not"];
         assert_eq!(describe(&record, "/bin/s"), gained);
         assert!(record.changes(&start("/bin/s")).iter().all(ServerChange::waits));
         record.approve(start("/bin/s"));
         assert_eq!(describe(&record, "/bin/s"), Vec::<String>::new());
-        record.hear(&start("/bin/s"), listed(&[("get", "Gets.")]));
+        record.record_listing(&start("/bin/s"), listed(&[("get", "Gets.")]));
         assert_eq!(
             describe(&record, "/bin/s"),
             Vec::<String>::new(),
@@ -340,11 +341,11 @@ mod tests {
         let mut record = record(&[("get", "Gets.")]);
         let now =
             ServerTarget { args: vec!["--all".into()], digest: "x".into(), ..start("/bin/s") };
-        assert!(record.is_held(&now) && record.offered_tools(&now).is_empty());
+        assert!(record.target_changed(&now) && record.offered_tools(&now).is_empty());
         record.listed = None;
-        let told: Vec<String> = record.changes(&now).iter().map(ServerChange::describe).collect();
-        assert_eq!(told, ["its arguments changed"]);
-        assert!(!ServerRecord::default().is_held(&now), "nobody approved anything yet");
+        let actual: Vec<String> = record.changes(&now).iter().map(ServerChange::describe).collect();
+        assert_eq!(actual, ["its arguments changed"]);
+        assert!(!ServerRecord::default().target_changed(&now), "nobody approved anything yet");
     }
 
     #[test]
@@ -358,10 +359,10 @@ mod tests {
     #[test]
     fn what_differs_is_reported_of_the_longest_texts_too() {
         let text = |what: &str| (0..100_000).map(|n| format!("{what} {n}\n")).collect::<String>();
-        let told = difference(&tool("a", &text("so")), &tool("a", &text("other")));
-        assert_eq!(told, "description, +100000 lines -100000 lines");
-        let told = difference(&tool("a", "x\ny\n"), &tool("a", "y\nx\n"));
-        assert_eq!(told, "description, its lines in another order");
+        let actual = difference(&tool("a", &text("so")), &tool("a", &text("other")));
+        assert_eq!(actual, "description, +100000 lines -100000 lines");
+        let actual = difference(&tool("a", "x\ny\n"), &tool("a", "y\nx\n"));
+        assert_eq!(actual, "description, its lines in another order");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::approval_store::{ApprovalStore, ApprovalStoreError};
 use crate::connection::{Connection, Timeouts};
-use crate::error::{LaunchError, McpError, McpErrorKind};
+use crate::error::{BackoffError, LaunchError, McpError, McpErrorKind};
 use crate::list_request::listed;
 use crate::listing::ServerListing;
 use crate::server::{ServerConfig, ServerLimits, ServerTarget};
@@ -182,8 +182,8 @@ impl Servers {
         let limits = managed.server.limits;
         if let Some(left) = held.rest_left(limits.backoff) {
             let fault = match held.silent {
-                true => McpErrorKind::Silent { limit: limits.start, left },
-                false => McpErrorKind::GivenUp { starts: held.starts, left },
+                true => BackoffError::Silent { limit: limits.start, left },
+                false => BackoffError::GivenUp { starts: held.starts, left },
             };
             return Err(McpError::new(name, fault));
         }
@@ -265,7 +265,7 @@ impl Servers {
     /// decided before.
     async fn store_listing(&self, server: &ServerConfig, listed: Arc<ServerListing>) {
         let change = move |record: &mut ServerRecord, start: &ServerTarget| {
-            record.hear(start, ServerListing::clone(&listed));
+            record.record_listing(start, ServerListing::clone(&listed));
         };
         self.change_record(server, change).await;
     }
@@ -335,7 +335,7 @@ impl Servers {
         };
         let listed = listed?;
         let mut record = read.await?;
-        record.hear(&managed.server.start(), (*listed).clone());
+        record.record_listing(&managed.server.start(), (*listed).clone());
         Ok(Some(record))
     }
 

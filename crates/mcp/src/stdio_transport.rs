@@ -92,8 +92,8 @@ impl ConnectionStatus {
                 let token = asked.request.get_meta().get_progress_token();
                 open.push((asked.id.clone(), token));
             }
-            JsonRpcMessage::Notification(told) => {
-                if let ClientNotification::CancelledNotification(gone) = &told.notification
+            JsonRpcMessage::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(gone) = &sent.notification
                     && let Some(id) = &gone.params.request_id
                 {
                     open.retain(|(open, _)| open != id);
@@ -327,7 +327,7 @@ impl StderrTail {
     const LINES: usize = 5;
 
     /// Reads to the end.
-    pub(crate) async fn hear(&self, mut stream: impl AsyncRead + Unpin) {
+    pub(crate) async fn read_all(&self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; Self::KEPT];
         while let Ok(read @ 1..) = stream.read(&mut chunk).await {
             let mut kept = self.0.lock();
@@ -495,22 +495,24 @@ mod tests {
     #[tokio::test]
     async fn the_last_words_are_bounded() {
         let words = StderrTail::default();
-        words.hear(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n")).await;
+        words
+            .read_all(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n"))
+            .await;
         assert!(words.0.lock().last.len() <= StderrTail::KEPT);
         let early = ["early"; 5].join(" | ");
         assert_eq!(words.describe(), format!("{early} | … | early | early | early | why | late"));
         // Of a trace both ends are told; of little, all.
         let words = StderrTail::default();
         let trace = (1..=20).map(|n| format!("line {n}\n")).collect::<String>();
-        words.hear(io::Cursor::new(trace)).await;
-        let told = words.describe();
+        words.read_all(io::Cursor::new(trace)).await;
+        let actual = words.describe();
         assert!(
-            told.starts_with("line 1 | ")
-                && told.ends_with("… | line 16 | line 17 | line 18 | line 19 | line 20"),
-            "{told}"
+            actual.starts_with("line 1 | ")
+                && actual.ends_with("… | line 16 | line 17 | line 18 | line 19 | line 20"),
+            "{actual}"
         );
         let words = StderrTail::default();
-        words.hear(io::Cursor::new("a\n\nb\n")).await;
+        words.read_all(io::Cursor::new("a\n\nb\n")).await;
         assert_eq!(words.describe(), "a | b");
     }
 }

@@ -65,8 +65,10 @@ pub(crate) fn from_transport(error: &(dyn Error + 'static)) -> RequestError {
         // Not by HTTP: its program does not read any more.
         None => RequestError::Ended,
         Some(StreamableHttpError::Io(error)) => {
-            let told = error.get_ref().and_then(|error| error.downcast_ref::<IoRequestError>());
-            told.map_or_else(|| way("way to the server failed", true, root(error)), |t| t.0.clone())
+            let request_error =
+                error.get_ref().and_then(|error| error.downcast_ref::<IoRequestError>());
+            request_error
+                .map_or_else(|| way("way to the server failed", true, root(error)), |t| t.0.clone())
         }
         Some(StreamableHttpError::SessionExpired) => {
             RequestError::Forgotten { words: String::new(), undone: true }

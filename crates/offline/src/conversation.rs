@@ -23,9 +23,7 @@ pub(super) const SHOWN_PROBLEM: usize = 200;
 /// A call that this model wants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
-    /// The tool.
     pub(super) tool: &'static str,
-    /// Its arguments.
     pub(super) arguments: Value,
 }
 
@@ -245,10 +243,11 @@ impl<'t, 'r> Ask<'t, 'r> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use deputize_core::message::{ModelText, UserMessage};
-    use deputize_core::sanitize::{Source, frame_quote};
+    use deputize_core::sanitize::frame_quote;
+    use deputize_core::source::Source;
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolResult};
 
     use super::*;
@@ -266,7 +265,7 @@ mod tests {
             text,
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         }))
     }
 

@@ -1,14 +1,15 @@
 //! Conversations with the model, its tools played by a function.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
 use deputize_core::model::{ModelOptions, Request};
 use deputize_core::run::{Input, Run, Step};
-use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+use deputize_core::sanitize::{FrameSecret, frame_for_model};
 use deputize_core::schema::Schema;
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, SessionId, Status, ToolDecl, ToolName, ToolResult};
 use serde_json::{Value, json};
 
@@ -89,7 +90,7 @@ pub(super) fn talk_in(
                         text,
                         fingerprint,
                         images: Vec::new(),
-                        sources: BTreeSet::new(),
+                        sources: SourceSet::new(),
                     };
                     let (tool, args_bytes) = (&*call.name, call.arguments.len() as u64);
                     run.apply(Input::Result { tool, args_bytes, result: &result });

@@ -43,7 +43,8 @@ fn parse(text: &str) -> Option<UnframedResult<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::sanitize::{FrameSecret, Source, frame_for_model};
+    use deputize_core::sanitize::{FrameSecret, frame_for_model};
+    use deputize_core::source::Source;
     use deputize_core::{AgentId, CallId, SessionId};
 
     use super::*;

@@ -17,7 +17,6 @@ pub(super) const PAGES: usize = 6;
 /// Levels of a listing that stands in for a search.
 const DEPTH: u64 = 5;
 
-/// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) path: String,

@@ -15,7 +15,6 @@ pub(super) enum Class {
     Other,
 }
 
-/// A language.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Language {
     pub(super) name: &'static str,

@@ -35,7 +35,10 @@
 //!
 //! # Features and stability
 //!
-//! It has no features.
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `c` | yes | reads C by its syntax; without it, such files count by line |
+//! | `java` | yes | the same for Java |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
@@ -127,7 +130,6 @@ impl Model for Offline {
 enum Next {
     /// Calls to make.
     Calls(Vec<Call>),
-    /// The answer.
     Say(String),
     /// The reason for a refusal. The turn fails with it, so that a script can tell.
     Refuse(String),

@@ -1,5 +1,7 @@
 //! Text as its markup shows it: Markdown, reStructuredText and HTML.
 
+use deputize_core::wording::one_line;
+
 /// Text without links, tags and pictures.
 pub(super) fn strip(text: &str) -> String {
     shown_text(text, true).0
@@ -41,7 +43,7 @@ pub(super) fn shown_text(text: &str, with_links: bool) -> (String, usize) {
         rest = after;
     }
     out.push_str(rest);
-    (out.split_whitespace().collect::<Vec<_>>().join(" "), links)
+    (one_line(&out), links)
 }
 
 /// Text in backticks.

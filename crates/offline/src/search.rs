@@ -143,7 +143,6 @@ pub(super) struct SearchResult<'t> {
 /// The tool's counts of what it searched and passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct SearchTotals {
-    /// All matches.
     pub(super) matches: u64,
     /// Files with matches.
     pub(super) matching: u64,

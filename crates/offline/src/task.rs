@@ -71,12 +71,10 @@ pub(super) struct LineSearch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) String);
 
-/// A task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Task {
     /// A survey of a directory.
     Survey {
-        /// The directory.
         root: String,
         /// How its work is shared.
         sharing: SurveyMode,
@@ -85,7 +83,6 @@ pub(super) enum Task {
     Part(Scope),
     /// The text of a file.
     Read {
-        /// Its path.
         path: String,
         /// The first line that is shown, from 1.
         line: u64,
@@ -93,23 +90,15 @@ pub(super) enum Task {
     /// The lines that hold something.
     Search(LineSearch),
     /// Where the test cases are.
-    Tests {
-        /// The directory.
-        root: String,
-    },
+    Tests { root: String },
     /// The entries of a directory.
-    List {
-        /// Its path.
-        path: String,
-    },
-    /// A command.
+    List { path: String },
     Run {
         /// The command line.
         command: String,
     },
     /// A new file with a text.
     Write {
-        /// Its path.
         path: String,
         /// All of its text.
         text: String,

@@ -1,6 +1,7 @@
 //! Numbers and lists as a report words them.
 
 use deputize_core::truncate::truncate_chars;
+use deputize_core::wording::{one_line, plural};
 
 /// Lines as a list; `None` if there are none.
 pub(super) fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
@@ -42,7 +43,7 @@ pub(super) fn printable(report: &str) -> String {
 
 /// Returns the first characters of a text, with a mark where more follows.
 pub(super) fn shorten(text: &str, most: usize) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(text);
     if text.chars().count() <= most {
         return text;
     }
@@ -66,12 +67,7 @@ pub(super) fn number(number: u64) -> String {
 
 /// Returns a number with its noun: `1 line`, `2,000 lines`, `2 directories`.
 pub(super) fn count(many: u64, thing: &str) -> String {
-    let plural = match thing.strip_suffix('y') {
-        _ if many == 1 => thing.to_owned(),
-        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
-        _ => format!("{thing}s"),
-    };
-    format!("{} {plural}", number(many))
+    if many == 1 { format!("1 {thing}") } else { format!("{} {}", number(many), plural(thing)) }
 }
 
 /// Lists the first names, and says how many more there are.

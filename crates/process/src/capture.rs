@@ -82,10 +82,10 @@ impl OutputCapture {
         }
     }
 
-    /// Returns the output and its spill file. Waits at most `patience` for the disk.
-    pub async fn finish(self, patience: Duration) -> (Output, Option<Spill>) {
+    /// Returns the output and its spill file. Waits at most `max_wait` for the disk.
+    pub async fn finish(self, max_wait: Duration) -> (Output, Option<Spill>) {
         let spill = match (self.disk, self.spill) {
-            (Some(disk), Some(spill)) => Some(disk.finish(&spill.path, patience).await),
+            (Some(disk), Some(spill)) => Some(disk.finish(&spill.path, max_wait).await),
             _ => None,
         };
         (self.window.into_output(), spill)
@@ -148,9 +148,9 @@ impl SpillWriter {
         self.problem = Some(SpillProblem::Write { source });
     }
 
-    async fn finish(mut self, path: &Path, patience: Duration) -> Spill {
-        if tokio::time::timeout(patience, self.flush()).await.is_err() {
-            self.problem = Some(SpillProblem::Stalled { waited: patience });
+    async fn finish(mut self, path: &Path, max_wait: Duration) -> Spill {
+        if tokio::time::timeout(max_wait, self.flush()).await.is_err() {
+            self.problem = Some(SpillProblem::Stalled { waited: max_wait });
         }
         Spill { path: path.to_owned(), written: self.written, problem: self.problem }
     }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     async fn capture(
         limits: OutputLimits,
@@ -172,7 +172,7 @@ mod tests {
         for chunk in chunks {
             capture.push(chunk).await;
         }
-        capture.finish(PATIENCE).await
+        capture.finish(TIMEOUT).await
     }
 
     proptest! {
@@ -256,7 +256,7 @@ mod tests {
             for _ in 0..4 {
                 disk.write(&[7; 4096]).await;
             }
-            let spill = disk.finish(Path::new("/dev/full"), PATIENCE).await;
+            let spill = disk.finish(Path::new("/dev/full"), TIMEOUT).await;
             let Some(SpillProblem::Write { source }) = spill.problem else { panic!("{spill:?}") };
             assert_eq!(source.kind(), io::ErrorKind::StorageFull);
             assert_eq!(spill.written, 0);

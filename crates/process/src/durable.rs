@@ -270,6 +270,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_whose_status_somebody_else_took_is_not_signalled() {
+        use std::os::unix::process::CommandExt as _;
+        let shell = |script: &str| {
+            let mut command = std::process::Command::new("/bin/sh");
+            command.args(["-c", script]).process_group(0).spawn().unwrap()
+        };
+        let child = shell("exit 0");
+        let taken = rustix::process::waitpid(Some(Pid::from_child(&child)), WaitOptions::empty());
+        assert!(taken.unwrap().is_some());
+        let mut process = DurableProcess::watch(child, shell("exit 0")).unwrap();
+        assert_eq!(process.wait_for_exit().await, Exit::Unknown);
+        assert!(process.leader.lock().is_collected);
+    }
+
+    #[tokio::test]
     async fn an_output_file_that_exists_is_not_touched() {
         let dir = tempfile::tempdir().unwrap();
         let path: PathBuf = dir.path().join("log");

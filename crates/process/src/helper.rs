@@ -48,7 +48,7 @@ pub struct Helper {
     /// An absolute path. On Linux, `/proc/self/exe` is the running program, also when its file
     /// has been replaced meanwhile.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
     /// Its whole environment, which commands of the same user can read. Commands do not inherit
     /// it.
@@ -120,7 +120,7 @@ pub enum HelperError {
     /// It cannot be started.
     #[error("cannot start `{}`, which ends commands when this program is gone; check that it can be run, and that descriptors, memory and processes are left", program.display())]
     Start {
-        /// The helper.
+        /// Path of the helper's program.
         program: PathBuf,
         /// The system's answer.
         #[source]

@@ -134,7 +134,7 @@ pub use program::{ProgramError, resolve_program};
 pub use service::{Service, ServiceProcess};
 pub use shell::{STATE_LIMIT, Script, Shell, ShellError, ShellOutcome};
 pub use shell_state::{MissingDirectory, ShellState, StateChange, UnchangedReason, parse_state};
-pub use spawn::SpawnError;
+pub use spawn::{SpawnError, SystemError};
 pub use supervisor::{Supervisor, SupervisorError};
 pub use supervisor_config::SupervisorConfig;
 pub use termination_report::TerminationReport;

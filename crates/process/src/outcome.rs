@@ -111,7 +111,7 @@ impl Output {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Spill {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Bytes of the output in it, counted from the first one. After a failed write it may hold
     /// some more.
@@ -164,7 +164,7 @@ pub enum Background {
 /// Data from the report pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateReport {
-    /// These bytes.
+    /// The report has these bytes.
     Bytes(Vec<u8>),
     /// More than this many bytes.
     TooLong {

@@ -29,7 +29,6 @@ mod kernel {
 
     const PROC: &CStr = c"/proc";
 
-    /// One namespace.
     #[derive(Debug)]
     pub(crate) struct PidNamespace {
         init: Pid,
@@ -67,7 +66,6 @@ mod kernel {
     /// The namespaces that this process made.
     #[derive(Debug)]
     pub(crate) struct PidNamespaces {
-        /// Our own.
         home: File,
         /// By owner; `None` where one could not be made.
         of: BTreeMap<u32, Option<PidNamespace>>,
@@ -169,10 +167,10 @@ mod kernel {
 
         fn create(&mut self, limit: Option<u64>) -> io::Result<PidNamespace> {
             self.steps.take()?;
-            let (report, told) = io::pipe()?;
+            let (report, report_to) = io::pipe()?;
             self.steps.take()?;
             new_process_namespace()?;
-            let init = fork(|| be_init(told, limit));
+            let init = fork(|| be_init(report_to, limit));
             self.go_home();
             let init = init?;
             let space = self.greet(init, report).and_then(|space| self.prove(space));
@@ -264,25 +262,25 @@ mod kernel {
     }
 
     /// The life of a namespace's first process. It reports, and then waits to be killed.
-    fn be_init(told: PipeWriter, limit: Option<u64>) -> i32 {
+    fn be_init(report_to: PipeWriter, limit: Option<u64>) -> i32 {
         limit.into_iter().for_each(set_tag_limit);
-        let outcome = settle(&told);
+        let outcome = settle(&report_to);
         let errno = outcome.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
         // Nobody to report to: whoever made this process is dead.
-        if rustix::io::write(&told, &errno.to_ne_bytes()).is_err() || errno != 0 {
+        if rustix::io::write(&report_to, &errno.to_ne_bytes()).is_err() || errno != 0 {
             return 1;
         }
-        drop(told);
+        drop(report_to);
         loop {
             pause();
         }
     }
 
-    fn settle(told: &PipeWriter) -> io::Result<()> {
+    fn settle(report_to: &PipeWriter) -> io::Result<()> {
         // From here on it dies with its parent; a parent that died before is found out by the
         // report, which it does not read.
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        close_all_but(told.as_raw_fd())?;
+        close_all_but(report_to.as_raw_fd())?;
         ignore_children();
         new_mounts()?;
         // Of `/proc` only: other mounts that a command makes go where they would go anyway.

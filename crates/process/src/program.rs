@@ -27,7 +27,7 @@ pub enum ProgramError {
     /// The file is there, and it cannot be run.
     #[error("`{}` is not an executable file; set its execute permission or run it by its interpreter", path.display())]
     NotExecutable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A path that depends on a working directory.

@@ -5,9 +5,7 @@ use crate::process_tag::ProcessTag;
 /// Which processes a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// One command's.
     Command(ProcessTag),
-    /// One owner's.
     Owner(u32),
 }
 

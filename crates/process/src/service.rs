@@ -78,12 +78,12 @@ impl ServiceProcess {
         Self { launcher, tree }
     }
 
-    /// As [`Service::wait_for_exit`].
+    /// Waits for its exit, as [`Service::wait_for_exit`] does.
     pub async fn wait_for_exit(&mut self) -> Exit {
         self.tree.ended().await
     }
 
-    /// As [`Service::end`].
+    /// Ends it with all that it started, as [`Service::end`] does.
     pub async fn end(self) -> TerminationReport {
         self.launcher.end_scope(self.tree.scope()).await
     }

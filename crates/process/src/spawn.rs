@@ -53,6 +53,36 @@ pub enum SpawnError {
         /// Bytes of the longest one.
         longest: usize,
     },
+    /// The system did not start it.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// The helper that starts commands cannot be used.
+    #[error(transparent)]
+    Helper(#[from] HelperError),
+    /// Nobody would write the output of a durable command to its file.
+    #[error(
+        "a durable command needs a helper program, which writes its output to a file; this program \
+         has none"
+    )]
+    NoHelper,
+    /// The file for the output of a durable command cannot be created.
+    #[error("cannot create `{}` for the output; nothing was started", path.display())]
+    OutputFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The owner, or its supervisor, has been ended.
+    #[error("the agent that owns this command has ended; nothing more is started for it")]
+    OwnerEnded,
+}
+
+/// Why the system did not start a command.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SystemError {
     /// The program was found, and the system refused to run it.
     #[error("the system refused to run `{}`; check its permissions and those of its directory", program.display())]
     Refused {
@@ -87,27 +117,6 @@ pub enum SpawnError {
         #[source]
         source: io::Error,
     },
-    /// The helper that starts commands cannot be used.
-    #[error(transparent)]
-    Helper(#[from] HelperError),
-    /// Nobody would write the output of a durable command to its file.
-    #[error(
-        "a durable command needs a helper program, which writes its output to a file; this program \
-         has none"
-    )]
-    NoHelper,
-    /// The file for the output of a durable command cannot be created.
-    #[error("cannot create `{}` for the output; nothing was started", path.display())]
-    OutputFile {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
-    /// The owner, or its supervisor, has been ended.
-    #[error("the agent that owns this command has ended; nothing more is started for it")]
-    OwnerEnded,
     /// Anything else.
     #[error("cannot start `{}`", program.display())]
     Other {
@@ -123,10 +132,11 @@ impl SpawnError {
     /// Sorts what the system said about a resource that is not the program itself.
     pub(crate) fn from_system(source: io::Error, program: &Path) -> Self {
         match source.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => Self::Descriptors { source },
-            Some(libc::ENOMEM | libc::EAGAIN) => Self::Exhausted { source },
-            _ => Self::Other { program: program.to_owned(), source },
+            Some(libc::EMFILE | libc::ENFILE) => SystemError::Descriptors { source },
+            Some(libc::ENOMEM | libc::EAGAIN) => SystemError::Exhausted { source },
+            _ => SystemError::Other { program: program.to_owned(), source },
         }
+        .into()
     }
 }
 
@@ -137,8 +147,8 @@ pub(crate) async fn prepared(command: Command) -> Result<(Command, PathBuf), Spa
         let program = prepare(&command)?;
         Ok((command, program))
     });
-    let lost = |error| SpawnError::Other { program: name, source: io::Error::other(error) };
-    checked.await.unwrap_or_else(|error| Err(lost(error)))
+    let lost = |error| SystemError::Other { program: name, source: io::Error::other(error) };
+    checked.await.unwrap_or_else(|error| Err(lost(error).into()))
 }
 
 fn prepare(command: &Command) -> Result<PathBuf, SpawnError> {
@@ -208,14 +218,14 @@ pub(crate) fn explain(source: io::Error, command: &Command, program: &Path) -> S
         // The directory was there, and so was the program.
         Some(libc::ENOENT) => match check_directory(&command.cwd) {
             Err(gone) => gone,
-            Ok(()) => SpawnError::Format { program, source },
+            Ok(()) => SystemError::Format { program, source }.into(),
         },
-        Some(libc::ENOEXEC) => SpawnError::Format { program, source },
+        Some(libc::ENOEXEC) => SystemError::Format { program, source }.into(),
         Some(libc::EACCES | libc::EPERM) => match std::fs::read_dir(&command.cwd) {
             Err(denied) if denied.kind() == io::ErrorKind::PermissionDenied => {
                 SpawnError::Directory { cwd: command.cwd.clone(), source }
             }
-            _ => SpawnError::Refused { program, source },
+            _ => SystemError::Refused { program, source }.into(),
         },
         _ => SpawnError::from_system(source, &program),
     }

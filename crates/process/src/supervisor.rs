@@ -164,6 +164,7 @@ mod tests {
     use crate::command::Stdin;
     use crate::fault_injection::InjectedFault;
     use crate::outcome::Exit;
+    use crate::spawn::SystemError;
     use std::collections::BTreeSet;
     use std::time::{Duration, Instant};
     use tokio_util::sync::CancellationToken;
@@ -227,8 +228,9 @@ mod tests {
                         // What can be done without is done without.
                         Ok(finished) => assert_eq!(finished.output.head, b"done\n"),
                         Err(
-                            SpawnError::Descriptors { .. }
-                            | SpawnError::Exhausted { .. }
+                            SpawnError::System(
+                                SystemError::Descriptors { .. } | SystemError::Exhausted { .. },
+                            )
                             | SpawnError::Helper(_),
                         ) => {}
                         Err(error) => panic!("step {step}: {error:?}"),

@@ -83,7 +83,7 @@ pub struct BodyOptions {
     pub tools: ToolCalling,
     /// Whether the models see images; `None`: as their makers say.
     pub vision: Option<bool>,
-    /// More fields.
+    /// Further fields of the request body, by name.
     pub extra: BTreeMap<String, Value>,
 }
 
@@ -339,7 +339,7 @@ pub enum EndpointError {
     /// Its address is none.
     #[error("provider {provider}: base_url cannot be used: {problem}")]
     BaseUrl {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
         /// What is wrong with it.
         problem: String,
@@ -347,7 +347,7 @@ pub enum EndpointError {
     /// Its key cannot be sent.
     #[error("provider {provider}: the key in {variable} has characters that a header cannot carry")]
     Key {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
         /// The environment variable of the key.
         variable: String,
@@ -358,29 +358,29 @@ pub enum EndpointError {
     /// One of its headers cannot be sent.
     #[error("provider {provider}: header `{header}` has characters that HTTP does not allow")]
     Header {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
-        /// The header.
+        /// Name of the header.
         header: String,
     },
     /// One of its extra fields is ours alone.
     #[error("provider {provider}: `{field}` cannot be an extra field")]
     Extra {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// Its models cannot call tools, and its wire has no other way.
     #[error("provider {provider}: `constrained` tools need Chat Completions")]
     Constrained {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
     },
     /// Its proxy cannot be used.
     #[error("provider {provider}: proxy cannot be used: {problem}")]
     Proxy {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
         /// What is wrong with its address.
         problem: String,
@@ -388,9 +388,9 @@ pub enum EndpointError {
     /// Its authorities cannot be used.
     #[error("provider {provider}: ca_file {path} cannot be used: {problem}")]
     Authorities {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
-        /// The file.
+        /// Path of the file.
         path: String,
         /// What is wrong with it.
         problem: String,

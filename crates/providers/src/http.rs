@@ -31,6 +31,7 @@ use crate::server_error::{ServerError, UNREADABLE_CALL};
 use crate::stream::{DeltaFn, EventParser, ReplyBytes};
 use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
+use crate::tool_lists::ToolLists;
 use client::ConnectionReuse;
 pub use client::{HttpClient, http_client};
 use failure::{FailureContext, RequestFailure};
@@ -56,6 +57,7 @@ pub(crate) struct Connector {
     base: Url,
     url: Url,
     headers: HeaderMap,
+    pub(crate) tool_lists: ToolLists,
 }
 
 impl Deref for RemoteModel {
@@ -92,7 +94,8 @@ impl RemoteModel {
         let keys = http.rings.ring(base.as_str(), name, keys);
         let http = http.clone();
         let kept = PromiseTracker::default();
-        let reach = Connector { endpoint, http, client, kept, base, url, headers };
+        let tool_lists = ToolLists::default();
+        let reach = Connector { endpoint, http, client, kept, base, url, headers, tool_lists };
         Ok(Self { reach: Arc::new(reach), keys: KeyLease::new(keys) })
     }
 
@@ -118,7 +121,7 @@ impl Connector {
     /// does not come at once is that of a server which may have begun to work.
     async fn post(
         &self,
-        headers: HeaderMap,
+        headers: &(dyn Fn() -> HeaderMap + Sync),
         body: &(dyn Fn() -> Vec<u8> + Sync),
         until: Instant,
     ) -> Result<Response, RequestFailure> {
@@ -127,7 +130,7 @@ impl Connector {
         let trusted = self.kept.trusted(start);
         let own = if trusted.is_none() { single() } else { None };
         let client = own.as_ref().unwrap_or(&self.client);
-        let mut sent = self.post_by(client, headers.clone(), body(), until).await;
+        let mut sent = self.post_by(client, headers(), body(), until).await;
         if let Err(RequestFailure::Send(error)) = &sent
             && trusted == Some(true)
             && self.url.scheme() == "http"
@@ -137,7 +140,7 @@ impl Connector {
         {
             self.kept.broken(Instant::now());
             tracing::info!(provider = self.endpoint.name, "kept connection was closed; sent again");
-            sent = self.post_by(&single, headers, body(), until).await;
+            sent = self.post_by(&single, headers(), body(), until).await;
         }
         if sent.is_ok() {
             self.kept.answered();
@@ -259,18 +262,10 @@ async fn receive<P: EventParser>(
     live: &mut DeltaFn<'_>,
 ) -> Result<StreamEnd, RequestFailure> {
     let first = Instant::now() + remote.endpoint.timeouts.first_byte;
-    let mut headers = remote.headers.clone();
-    match taken {
-        TakenKey::Nothing => {}
-        TakenKey::Key(number) => {
-            let value = remote.keys.get(*number).map(|(_, value)| value.clone());
-            headers.extend(value.map(|value| (remote.keys.header().clone(), value)));
-        }
-        TakenKey::Resting(next) => {
-            return Err(RequestFailure::KeysRest(next.variable.clone(), next.wait));
-        }
+    if let TakenKey::Resting(next) = taken {
+        return Err(RequestFailure::KeysRest(next.variable.clone(), next.wait));
     }
-    let mut response = remote.post(headers, body, first).await?;
+    let mut response = remote.post(&|| headers_with(remote, taken), body, first).await?;
     let provider = remote.endpoint.name.as_str();
     let status = response.status().as_u16();
     tracing::debug!(provider, status, version = ?response.version(), "answer began");
@@ -309,6 +304,16 @@ async fn receive<P: EventParser>(
             return Err(late);
         }
     }
+}
+
+/// Returns the headers of a request with this key.
+fn headers_with(remote: &RemoteModel, taken: &TakenKey) -> HeaderMap {
+    let mut headers = remote.headers.clone();
+    if let TakenKey::Key(number) = taken {
+        let value = remote.keys.get(*number).map(|(_, value)| value.clone());
+        headers.extend(value.map(|value| (remote.keys.header().clone(), value)));
+    }
+    headers
 }
 
 /// How a body is compressed, if it is.

@@ -173,6 +173,11 @@ pub(crate) fn surrogate_of(mark: char) -> Option<u16> {
 
 /// Reads one JSON text.
 pub(crate) fn parse(text: &str) -> Result<MarkedJson<'_>, JsonError> {
+    if !may_hold_marks(text.as_bytes())
+        && let Ok(value) = value_of(text)
+    {
+        return Ok(MarkedJson { value, marked: false });
+    }
     let scan = TextScan::of(text)?;
     let marked = !scan.lone.is_empty() && !scan.holds_marks;
     let value = match scan.mend(text) {
@@ -180,6 +185,13 @@ pub(crate) fn parse(text: &str) -> Result<MarkedJson<'_>, JsonError> {
         Cow::Owned(text) => value_of(&text)?.into_owned(),
     };
     Ok(MarkedJson { value, marked })
+}
+
+/// Whether a text has an escape by number, or the first byte of a character that could be a mark.
+/// Nearly all events have neither.
+fn may_hold_marks(text: &[u8]) -> bool {
+    memchr::memchr(0xF4, text).is_some()
+        || memchr::memchr_iter(b'\\', text).any(|at| text.get(at + 1) == Some(&b'u'))
 }
 
 fn value_of(text: &str) -> Result<Json<'_>, JsonError> {

@@ -58,6 +58,7 @@ mod stream_status;
 mod text;
 #[cfg(feature = "tokenizer")]
 mod tokenizer;
+mod tool_lists;
 mod vision;
 mod wire;
 

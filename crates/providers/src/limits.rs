@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Upper bound on the text, reasoning and calls of one reply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplyLimit {
-    /// In bytes.
+    /// Limit in bytes.
     pub bytes: usize,
     /// The setting that changes it, as errors name it; empty: errors name none.
     pub setting: String,

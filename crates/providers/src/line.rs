@@ -1,6 +1,7 @@
 //! A server's words on one line of ours.
 
 use deputize_core::truncate::truncate_chars;
+use deputize_core::wording::one_line;
 
 use crate::limits::SHOWN_CHARS;
 
@@ -12,7 +13,7 @@ pub(crate) const CUTS: [&str; 2] = ["… (", " [of the first "];
 pub(crate) fn truncate_to_line(text: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let words: String = text.chars().map(printable).collect();
-    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_line(&words);
     let more = words.chars().count().saturating_sub(SHOWN_CHARS);
     if more == 0 {
         return words;

@@ -37,6 +37,7 @@ use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
 
+use request::body_with;
 pub use request::{Dialect, request_body};
 use stream::ChatParser;
 
@@ -84,7 +85,7 @@ impl OpenAiChat {
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         let ask = WireRequest {
             model: request.model,
-            body: || request_body(request, &self.dialect),
+            body: || body_with(&self.remote.tool_lists, request, &self.dialect),
             parser: ChatParser::new(request.model),
             offers_tools: offers_tools(request),
         };

@@ -37,7 +37,7 @@ use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
 
 pub use crate::dialect::Dialect;
-use request::output_limit;
+use request::{body_with, output_limit};
 pub use request::{endpoint_dialect, request_body};
 use stream::ResponsesParser;
 
@@ -83,7 +83,7 @@ impl OpenAiResponses {
         let limit = output_limit(request, &self.dialect);
         let ask = WireRequest {
             model: request.model,
-            body: || request_body(request, &self.dialect),
+            body: || body_with(&self.remote.tool_lists, request, &self.dialect),
             parser: ResponsesParser::new(request.model).within(limit),
             offers_tools: offers_tools(request),
         };

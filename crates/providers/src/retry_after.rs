@@ -1,5 +1,7 @@
 //! How long a server asks to wait: in seconds, milliseconds, as a date, or in words.
 
+use deputize_core::wording::one_line;
+
 use std::time::Duration;
 
 /// From the headers `retry-after-ms` and `retry-after` and, for dates, the server's own `date`
@@ -116,7 +118,7 @@ const OLDER_DATES: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S 
 /// Milliseconds since 1970 of an HTTP date.
 fn date(text: &str) -> Option<i64> {
     // `asctime` pads the day with a space.
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(text);
     let usual = jiff::fmt::rfc2822::DateTimeParser::new().parse_zoned(&text);
     let older = |form: &str| {
         let civil = jiff::civil::DateTime::strptime(form, &text).ok()?;
@@ -172,13 +174,13 @@ mod tests {
 
     #[test]
     fn a_wait_is_shown_as_people_read_it() {
-        let told = |ms| format_wait(Duration::from_millis(ms)).unwrap_or_default();
+        let describe = |ms| format_wait(Duration::from_millis(ms)).unwrap_or_default();
         let day = 24 * 3_600_000;
         let rows = [0, 1, 150, 999, 1000, 1500, 1501, 60_000, 62_500, 360_000, 7_200_000];
         let rows = rows.into_iter().chain([7_260_001, day, 3 * day + 1, 400 * day, u64::MAX]);
-        let told: Vec<String> = rows.map(told).collect();
+        let actual: Vec<String> = rows.map(describe).collect();
         assert_eq!(
-            told.join(", "),
+            actual.join(", "),
             ", 1 ms, 150 ms, 999 ms, 1 s, 1.5 s, 1.6 s, 60 s, 1 min 3 s, 6 min, 2 h, \
              2 h 2 min, 24 h, 4 days, more than a year, more than a year"
         );

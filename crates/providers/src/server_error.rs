@@ -133,7 +133,8 @@ const QUOTA_WORDS: [&str; 6] = [
 const BILLED_WORDS: [&str; 2] = ["credit balance is too low", "api usage limits"];
 
 impl ServerError {
-    /// From the body of an answer with a failure status. `waits` is what its headers say.
+    /// Reads the body of an answer with a failure status. `waits` is the time that its headers ask
+    /// to wait.
     #[must_use]
     pub fn of_answer(status: u16, body: &str, waits: Option<Duration>) -> Self {
         let text = body.trim();
@@ -142,11 +143,11 @@ impl ServerError {
             Json::Array(items) => items.into_iter().next().unwrap_or_default(),
             other => other,
         });
-        let told = value.as_ref().filter(|value| value.is_object()).map(|value| {
+        let reported = value.as_ref().filter(|value| value.is_object()).map(|value| {
             let error = value.get("error").filter(|error| !error.is_null());
             Self::of_value(error.or_else(|| value.get("detail")).unwrap_or(value))
         });
-        let mut error = told.unwrap_or_else(|| Self::words(text));
+        let mut error = reported.unwrap_or_else(|| Self::words(text));
         if error.message.is_empty() && !text.starts_with('<') {
             error.message = truncate_to_line(text);
         }
@@ -231,13 +232,13 @@ impl ServerError {
 
     /// Returns the failure that a part of a reply reports, if any.
     pub(crate) fn within(value: &Json<'_>) -> Option<Self> {
-        let told = |error: &&Json<'_>| match error {
+        let is_reported = |error: &&Json<'_>| match error {
             Json::Null | Json::Bool(false) => false,
             Json::String(words) => !words.is_empty(),
             Json::Object(members) => !members.is_empty(),
             Json::Bool(true) | Json::Number(_) | Json::Array(_) => true,
         };
-        if let Some(error) = value.get("error").filter(told) {
+        if let Some(error) = value.get("error").filter(is_reported) {
             return Some(Self::of_value(error));
         }
         let is_one = value.get("object").and_then(Json::as_str) == Some("error");
@@ -248,9 +249,9 @@ impl ServerError {
     pub(crate) fn of_event(data: &str) -> Self {
         let value = crate::json::parse(data).map(|json| json.value).ok();
         let value = value.filter(Json::is_object);
-        let told =
+        let reported =
             value.map(|value| Self::within(&value).unwrap_or_else(|| Self::of_value(&value)));
-        told.unwrap_or_else(|| Self::words(data))
+        reported.unwrap_or_else(|| Self::words(data))
     }
 
     /// The status, or the one that the code stands for. Some servers tell with the status of
@@ -258,8 +259,9 @@ impl ServerError {
     pub(crate) fn meaning(&self) -> Option<u16> {
         let code = self.code.to_ascii_lowercase();
         let coded = CODES.iter().find(|(word, _)| *word == code).map(|(_, n)| *n);
-        let told = coded.filter(|coded| self.status == Some(400) && (401..=404).contains(coded));
-        told.or(self.status).or(coded)
+        let more_precise =
+            coded.filter(|coded| self.status == Some(400) && (401..=404).contains(coded));
+        more_precise.or(self.status).or(coded)
     }
 
     fn says(&self, words: &[&str]) -> bool {
@@ -539,17 +541,17 @@ mod tests {
 
     #[test]
     fn a_call_that_the_server_cannot_read_is_given_back_and_names_no_tool() {
-        let told = |message: &str, written: &str| {
+        let failure_of = |message: &str, written: &str| {
             let error = serde_json::json!({"message": message, "type": "invalid_request_error",
                 "code": "tool_use_failed", "failed_generation": written});
             ServerError::of_answer(400, &serde_json::json!({ "error": error }).to_string(), None)
         };
-        let call = told("Missing 'path'.", "<function=f>{}").unreadable_call().unwrap();
+        let call = failure_of("Missing 'path'.", "<function=f>{}").unreadable_call().unwrap();
         assert_eq!(
             call,
             RawCall { name: String::new(), arguments: "Missing 'path'. | <function=f>{}".into() }
         );
-        let long = told("x", &"é".repeat(UNREADABLE_CALL_BYTES)).unreadable_call().unwrap();
+        let long = failure_of("x", &"é".repeat(UNREADABLE_CALL_BYTES)).unreadable_call().unwrap();
         assert!(long.arguments.len() <= UNREADABLE_CALL_BYTES + 4);
         let cut = r#"{"error":{"code":"tool_use_failed","failed_generation":"<function=f>{\"a"#;
         let cut = ServerError::of_cut_call(400, cut).unwrap().unreadable_call().unwrap();

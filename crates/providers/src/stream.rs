@@ -319,7 +319,7 @@ macro_rules! reply_stream {
         pub struct ReplyStream(ReplyBytes<$parser>);
 
         impl ReplyStream {
-            /// For a reply of this model, unless the reply names another.
+            /// Creates the stream of a reply of this model, unless the reply names another.
             #[must_use]
             pub fn new(model: &str) -> Self {
                 Self(ReplyBytes::new($parser::new(model)))

@@ -45,7 +45,7 @@ pub enum StreamError {
         problem: &'static str,
         /// The beginning of it.
         shown: String,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: serde_json::Error,
     },
@@ -57,7 +57,7 @@ pub enum StreamError {
     NotJson {
         /// The beginning of it.
         shown: String,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: serde_json::Error,
     },
@@ -102,7 +102,7 @@ pub enum ReplyTooLarge {
     /// One event is too long.
     #[error("an event of the stream has {found} bytes or more; the limit is {limit}{setting}")]
     Event {
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
         /// What had arrived.
         found: usize,
@@ -112,7 +112,7 @@ pub enum ReplyTooLarge {
     /// The whole body is too long.
     #[error("the reply has {found} bytes or more; the limit is {limit}{setting}")]
     Body {
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
         /// What had arrived.
         found: usize,
@@ -124,7 +124,7 @@ pub enum ReplyTooLarge {
         "the reply holds more than {limit} bytes of text and calls, which is the limit{setting}"
     )]
     Content {
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
         /// Which setting changes it, in brackets, or nothing.
         setting: String,

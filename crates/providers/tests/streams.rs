@@ -63,9 +63,9 @@ fn space_and_byte_order_marks_before_a_body_are_passed_over_in_pieces_of_any_siz
 fn a_long_page_is_shown_alike_in_pieces_of_any_size() {
     // Its title ends behind what is read of a page.
     let page = format!("<html><title>{}</title>", "busy ".repeat(3_000));
-    let told =
+    let request_counts =
         |size| corpus::outcome::<ReplyStream>(page.as_bytes().chunks(size), StreamEnd::InOrder);
-    assert_eq!(told(page.len()), told(7));
+    assert_eq!(request_counts(page.len()), request_counts(7));
 }
 
 const FRAGMENTS: [&str; 4] = [

@@ -36,11 +36,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     catalog.insert(DelegateTool::new(policy, Arc::new(SystemClock))?.into_entry())?;
 
     // The session: everything that happens is in its file.
-    let mut parts = SessionConfig::new(catalog);
-    parts.models.insert("scripted/m", "m", Arc::new(model));
+    let mut config = SessionConfig::new(catalog);
+    config.models.insert("scripted/m", "m", Arc::new(model));
     let folder = tempfile::tempdir()?;
     let dir = SessionDir::new(folder.path());
-    let session = Session::create(&dir, SessionId::literal("measures"), parts)?;
+    let session = Session::create(&dir, SessionId::literal("measures"), config)?;
 
     // The agent, and what it may do: have children, one level of them.
     let task = "Which is longer, a mile or a league?";

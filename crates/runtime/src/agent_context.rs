@@ -1,6 +1,5 @@
 //! State that the parts of an agent's driver share.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::rate_limit::Permit;
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::todo::TodoList;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ impl AgentContext {
     ) -> Self {
         let state = shared.states.open(&view.spec);
         let handle = Arc::new(AgentHandle::new(&view, state.clone(), cancel.clone()));
-        if shared.parts.external.contains_key(&view.spec.model) {
+        if shared.config.external.contains_key(&view.spec.model) {
             handle.close(Delivery::External);
         }
         let recorder = ProcessJournal::new(&shared, &view, &handle, &state);
@@ -83,12 +83,12 @@ impl AgentContext {
     }
 
     /// Returns the sources of the agent's task.
-    pub(crate) fn task_sources(&self) -> BTreeSet<Source> {
+    pub(crate) fn task_sources(&self) -> SourceSet {
         let mut sources = match &self.spec().parent {
             None => [Source::user()].into(),
             Some(parent) => self.shared.states.parent_sources(parent),
         };
-        sources.extend(self.spec().task_sources.iter().cloned());
+        sources.add_all(&self.spec().task_sources);
         sources
     }
 
@@ -103,7 +103,7 @@ impl AgentContext {
 
     /// Waits as long as `journal.sync: always` asks for after a record.
     pub(crate) async fn sync(&self, seq: u64) -> Result<(), JournalError> {
-        match self.shared.parts.record.sync {
+        match self.shared.config.record.sync {
             SyncMode::Always => self.shared.bus.durable(seq).await,
             SyncMode::Turn | SyncMode::Never => Ok(()),
         }

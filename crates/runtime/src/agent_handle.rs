@@ -7,7 +7,7 @@ use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, ContinueError
 use deputize_core::event::JournalError;
 use deputize_core::name::ChildEndId;
 use deputize_core::process::ProcessEnd;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -109,7 +109,7 @@ impl AgentHandle {
         AgentSummary {
             id: self.spec.id.clone(),
             goal: self.spec.goal.clone(),
-            doing: self.activity(),
+            activity: self.activity(),
             iteration: self.progress.iteration(),
             current_tool: self.progress.current_tool(),
             idle_ms: u64::try_from(self.progress.idle().as_millis()).unwrap_or(u64::MAX),
@@ -125,7 +125,7 @@ impl AgentHandle {
     pub(crate) fn deliver(
         &self,
         text: String,
-        sources: BTreeSet<Source>,
+        sources: SourceSet,
         bus: &Bus,
     ) -> Result<Delivery, JournalError> {
         let mail = self.mail();

@@ -47,7 +47,6 @@ impl AgentProgress {
         self.calls.lock()
     }
 
-    /// Marks progress.
     pub(crate) fn mark(&self) {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_ms.store(now, Ordering::Relaxed);

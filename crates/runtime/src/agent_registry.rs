@@ -118,7 +118,7 @@ impl AgentRegistry {
         let tree = self.tree();
         let parent = agent.ancestors().next();
         let parent = parent.and_then(|parent| tree.live.get(&parent));
-        let is_ending = tree.ended.get(agent).is_some_and(|end| !end.doing.has_ended());
+        let is_ending = tree.ended.get(agent).is_some_and(|end| !end.activity.has_ended());
         is_ending
             || tree.live.contains_key(agent)
             || parent.is_some_and(|parent| parent.runs(agent))

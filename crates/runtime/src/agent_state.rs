@@ -11,7 +11,7 @@ use deputize_core::model::ToolChoice;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::{Run, Step};
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::todo::TodoItem;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{AgentId, CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
@@ -112,7 +112,7 @@ impl ProcessLog {
 struct AgentEndState {
     /// Why the agent, or one above it, must end: it is not resumed.
     stopped: Option<CancelReason>,
-    outcome: Option<Outcome>,
+    outcome: Option<Box<Outcome>>,
     /// The hooks that ran after its end, by name.
     notified_hooks: Vec<String>,
     /// Whether the session ended after the agent.
@@ -188,7 +188,7 @@ impl AgentState {
     }
 
     /// Records that a child ended that has read this from outside.
-    pub(crate) fn record_child_end(&mut self, child: &AgentId, read: &BTreeSet<Source>) {
+    pub(crate) fn record_child_end(&mut self, child: &AgentId, read: &SourceSet) {
         self.sources.record_child_end(child, read);
     }
 
@@ -227,7 +227,7 @@ impl AgentState {
                 }
                 self.ending.reopen();
             }
-            Event::AgentEnd(outcome) => self.ending.outcome = Some((**outcome).clone()),
+            Event::AgentEnd(outcome) => self.ending.outcome = Some(outcome.clone()),
             Event::SessionEnd { .. } => self.ending.session_ended = true,
             _ => {}
         }
@@ -282,6 +282,10 @@ impl AgentState {
             }
             Event::ToolEnd(end) => {
                 let started = self.calls.started.remove(&end.result.call);
+                if self.calls.started.is_empty() {
+                    // An empty map keeps the room of a full one.
+                    self.calls.started = BTreeMap::new();
+                }
                 if let Some(call) = started.filter(|_| !self.has_effect_on_record(end)) {
                     self.calls.ended.push(EndedCall::new(call, end));
                 }
@@ -432,17 +436,17 @@ impl AgentState {
     }
 
     /// Returns the sources from outside of this machine that the agent has read.
-    pub(crate) const fn outside(&self) -> &BTreeSet<Source> {
+    pub(crate) const fn outside(&self) -> &SourceSet {
         self.sources.outside()
     }
 
     /// Returns the sources of a child's report.
-    pub(crate) fn child_sources(&self, child: &AgentId) -> BTreeSet<Source> {
+    pub(crate) fn child_sources(&self, child: &AgentId) -> SourceSet {
         self.sources.of_child(child)
     }
 
     /// Returns the sources that the result of a running call may quote beside its tool.
-    pub(crate) fn call_sources(&self, call: CallId) -> BTreeSet<Source> {
+    pub(crate) fn call_sources(&self, call: CallId) -> SourceSet {
         self.sources.of_call(call)
     }
 
@@ -473,8 +477,8 @@ impl AgentState {
     }
 
     /// Returns how the agent ended, unless it went on since.
-    pub(crate) const fn outcome(&self) -> Option<&Outcome> {
-        self.ending.outcome.as_ref()
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        self.ending.outcome.as_deref()
     }
 
     /// Returns the number of the agent's last end, or of the next one while it runs.

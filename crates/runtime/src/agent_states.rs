@@ -1,12 +1,12 @@
 //! The states of all agents of a session, as a fold of its records.
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::hook::HookPoint;
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, CancelReason, Event, Message, Record};
 use indexmap::IndexMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -92,7 +92,7 @@ impl AgentStates {
     }
 
     /// Returns the sources of what an agent writes to one below it.
-    pub(crate) fn parent_sources(&self, parent: &AgentId) -> BTreeSet<Source> {
+    pub(crate) fn parent_sources(&self, parent: &AgentId) -> SourceSet {
         let state = self.get(parent);
         let mut sources = state.map(|state| state.read().outside().clone()).unwrap_or_default();
         sources.insert(Source::parent());

@@ -185,11 +185,11 @@ fn below<'a, T>(
 }
 
 /// Returns an agent that has ended, or is about to, as others see it.
-pub(crate) fn ended_summary(spec: &AgentSpec, doing: AgentActivity) -> AgentSummary {
+pub(crate) fn ended_summary(spec: &AgentSpec, activity: AgentActivity) -> AgentSummary {
     AgentSummary {
         id: spec.id.clone(),
         goal: spec.goal.clone(),
-        doing,
+        activity,
         iteration: 0,
         current_tool: None,
         idle_ms: 0,

@@ -390,14 +390,14 @@ impl AgentBudget {
     pub(crate) fn explain(&self, ask: &ReserveRequest) -> BudgetShortage {
         let state = self.ledger.lock();
         let own = state.reservation(Some(&self.agent), false);
-        let mut accounts = vec![("the budget", &state.session)];
+        let mut accounts = vec![("the session's budget", &state.session)];
         if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
             accounts.push(("the children's budget", &state.children));
         }
-        let told = accounts.into_iter().flat_map(|(name, account)| {
+        let shortages = accounts.into_iter().flat_map(|(name, account)| {
             shortage(name, account, account.reserved_by_others(&own), ask)
         });
-        let (units, told): (Vec<_>, Vec<_>) = told.unzip();
+        let (units, figures): (Vec<_>, Vec<_>) = shortages.unzip();
         let mut of: Vec<BudgetUnit> = Vec::new();
         for unit in units {
             // Both accounts may lack the same.
@@ -405,7 +405,7 @@ impl AgentBudget {
                 of.push(unit);
             }
         }
-        BudgetShortage { of, figures: told.join("; ") }
+        BudgetShortage { of, figures: figures.join("; ") }
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn shortage(
 ) -> Vec<(BudgetUnit, String)> {
     let budget = account.budget();
     let spent = account.spent();
-    let mut told = Vec::new();
+    let mut shortages = Vec::new();
     if let Some(most) = budget.tokens {
         let left = most.saturating_sub(spent.tokens.saturating_add(others.tokens));
         let request = ask.request.tokens;
@@ -88,11 +88,11 @@ pub(crate) fn shortage(
             let text = format!(
                 "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
             );
-            told.push((BudgetUnit::Tokens, text));
+            shortages.push((BudgetUnit::Tokens, text));
         }
     }
     if budget.usd == Some(0.0) {
-        told.push((BudgetUnit::Usd, format!("{name} is $0, so no model is asked")));
+        shortages.push((BudgetUnit::Usd, format!("{name} is $0, so no model is asked")));
     } else if let Some(most) = budget.usd {
         let left = (most - spent.usd - others.usd).max(0.0);
         let request = ask.request.usd;
@@ -112,10 +112,10 @@ pub(crate) fn shortage(
             let text = format!(
                 "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
             );
-            told.push((BudgetUnit::Usd, text));
+            shortages.push((BudgetUnit::Usd, text));
         }
     }
-    told
+    shortages
 }
 
 /// Describes the needed room: of a request with the reserve for a closing one, or of a closing one
@@ -130,8 +130,8 @@ fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
 }
 
 fn set_aside(any: bool, amount: &dyn fmt::Display) -> String {
-    let told = || format!(", and {amount} are reserved for other agents");
-    if any { told() } else { String::new() }
+    let reserved = || format!(", and {amount} are reserved for other agents");
+    if any { reserved() } else { String::new() }
 }
 
 /// Dollars for a person.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
-use deputize_core::event::{AgentStart, Journal, JournalError};
+use deputize_core::event::{AgentStart, EncodedRecord, Journal, JournalError};
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl, describe_error};
 use parking_lot::{Mutex, MutexGuard};
@@ -39,6 +39,7 @@ pub(crate) struct JournalState {
 }
 
 /// Which agent a record is of.
+#[derive(Clone)]
 struct RecordOwner {
     agent: AgentId,
     parent: Option<AgentId>,
@@ -134,46 +135,87 @@ impl Bus {
         start.texts = lacking.map(|text| (text.hash.to_string(), text.text)).collect();
         let event = Event::AgentStart(Box::new(start));
         let json = self.journal.encode(&event)?;
-        self.append(state, RecordOwner::of(spec), event, &json).map(drop)
+        self.put_encoded(state, RecordOwner::of(spec), event, json).map(drop)
+    }
+
+    /// Keeps facts about an agent that follow each other with one write, and shows them; returns the
+    /// number of the last one.
+    ///
+    /// # Errors
+    /// As [`Bus::record`].
+    pub(crate) fn record_all(
+        &self,
+        spec: &AgentSpec,
+        events: Vec<Event>,
+    ) -> Result<Option<u64>, JournalError> {
+        let encode = |event: Event| Ok((self.journal.encode(&event)?, event));
+        let events = events.into_iter().map(encode).collect::<Result<Vec<_>, JournalError>>()?;
+        let state = self.lock();
+        let owner = RecordOwner::of(spec);
+        let records: Vec<EncodedRecord> = (state.next..)
+            .zip(events)
+            .map(|(seq, (json, event))| self.number(seq, owner.clone(), event, json))
+            .collect();
+        self.append(state, &records)?;
+        Ok(records.last().map(|last| last.record.seq))
     }
 
     fn put(&self, whose: RecordOwner, event: Event) -> Result<Record, JournalError> {
         let json = self.journal.encode(&event)?;
-        self.append(self.lock(), whose, event, &json)
+        self.put_encoded(self.lock(), whose, event, json)
+    }
+
+    fn put_encoded(
+        &self,
+        state: MutexGuard<'_, JournalState>,
+        whose: RecordOwner,
+        event: Event,
+        json: Box<RawValue>,
+    ) -> Result<Record, JournalError> {
+        let records = [self.number(state.next, whose, event, json)];
+        self.append(state, &records)?;
+        let [EncodedRecord { record, .. }] = records;
+        Ok(record)
+    }
+
+    fn number(
+        &self,
+        seq: u64,
+        whose: RecordOwner,
+        event: Event,
+        json: Box<RawValue>,
+    ) -> EncodedRecord {
+        let RecordOwner { agent, parent, depth } = whose;
+        let at = self.clock.now_ms();
+        EncodedRecord { record: Record { seq, at, agent, parent, depth, event }, event: json }
     }
 
     fn append(
         &self,
         mut state: MutexGuard<'_, JournalState>,
-        whose: RecordOwner,
-        event: Event,
-        json: &RawValue,
-    ) -> Result<Record, JournalError> {
-        let record = Record {
-            seq: state.next,
-            at: self.clock.now_ms(),
-            agent: whose.agent,
-            parent: whose.parent,
-            depth: whose.depth,
-            event,
-        };
-        if let Err(error) = self.journal.append(&record, json) {
-            tracing::error!(seq = record.seq, error = describe_error(&error), "record not stored");
+        records: &[EncodedRecord],
+    ) -> Result<(), JournalError> {
+        if let Err(error) = self.journal.append(records) {
+            tracing::error!(seq = state.next, error = describe_error(&error), "record not stored");
             return Err(error);
         }
-        state.next += 1;
-        if let Event::AgentStart(start) = &record.event {
-            state.texts.extend(start.texts.keys().cloned());
+        state.next += records.len() as u64;
+        for EncodedRecord { record, .. } in records {
+            if let Event::AgentStart(start) = &record.event {
+                state.texts.extend(start.texts.keys().cloned());
+            }
         }
         let showing = self.showing.lock();
         drop(state);
-        self.states.apply(&record);
-        log_record(&record);
-        for observer in &self.observers {
-            observer.on_record(&record);
+        for EncodedRecord { record, .. } in records {
+            self.states.apply(record);
+            log_record(record);
+            for observer in &self.observers {
+                observer.on_record(record);
+            }
         }
         drop(showing);
-        Ok(record)
+        Ok(())
     }
 
     /// Shows a piece of a reply that is arriving. It is not kept.
@@ -198,5 +240,65 @@ impl Bus {
         self.journal.durable(seq).await.inspect_err(|error| {
             tracing::error!(seq, error = describe_error(error), "record not synced");
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use deputize_core::clock::FixedClock;
+    use deputize_core::event::LogLevel;
+    use deputize_core::{BoxFuture, SessionId};
+
+    use super::*;
+    use crate::session::top_agent;
+
+    /// Keeps how many records each write had.
+    #[derive(Default)]
+    struct CountingJournal(Mutex<Vec<usize>>);
+
+    impl Journal for CountingJournal {
+        fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError> {
+            Ok(serde_json::value::to_raw_value(event).unwrap())
+        }
+
+        fn append(&self, records: &[EncodedRecord]) -> Result<(), JournalError> {
+            self.0.lock().push(records.len());
+            Ok(())
+        }
+
+        fn durable(&self, _: u64) -> BoxFuture<'_, Result<(), JournalError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[derive(Default)]
+    struct Numbers(Mutex<Vec<u64>>);
+
+    impl Observer for Numbers {
+        fn on_record(&self, record: &Record) {
+            self.0.lock().push(record.seq);
+        }
+    }
+
+    #[test]
+    fn records_that_follow_each_other_take_one_write_and_are_shown_in_order() {
+        let (journal, numbers) =
+            (Arc::new(CountingJournal::default()), Arc::new(Numbers::default()));
+        let bus = Bus::new(
+            Arc::new(FixedClock(1)),
+            Arc::clone(&journal) as Arc<dyn Journal>,
+            vec![Arc::clone(&numbers) as Arc<dyn Observer>],
+            Arc::default(),
+            JournalState::default(),
+        );
+        let spec = top_agent(&SessionId::literal("s1"), "m", "Do.", Path::new("/work"));
+        let log = || Event::Log { level: LogLevel::Info, message: String::new(), cause: None };
+        bus.record(&spec, log()).unwrap();
+        assert_eq!(bus.record_all(&spec, vec![log(), log()]).unwrap(), Some(2));
+        assert_eq!(bus.record_all(&spec, Vec::new()).unwrap(), None);
+        assert_eq!(*journal.0.lock(), [1, 2, 0]);
+        assert_eq!(*numbers.0.lock(), [0, 1, 2]);
     }
 }

@@ -2,6 +2,7 @@
 
 use deputize_core::sanitize::{for_terminal_line, for_verbatim_line, verbatim_start};
 use deputize_core::truncate::truncate_chars;
+use deputize_core::wording::count;
 use deputize_core::{ArgumentRole, Catalog, Subject, ToolKind, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -232,11 +233,6 @@ fn truncate_words(text: &str, most: usize) -> String {
     // One word that is longer than the rest of the line is cut all the same.
     let kept = if whole.chars().count() < most / 2 { head } else { whole };
     format!("{}…", kept.trim_end_matches([' ', ',', ';', ':']))
-}
-
-/// Returns `1 thing` or `2 things`.
-fn count(n: usize, thing: &str) -> String {
-    if n == 1 { format!("{n} {thing}") } else { format!("{n} {thing}s") }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(crate) async fn inspect_child(
     child: &AgentSpec,
     end: &Outcome,
 ) -> Option<Box<ChildInspection>> {
-    let lifecycle = shared.parts.children.lifecycle.clone()?;
+    let lifecycle = shared.config.children.lifecycle.clone()?;
     let parent = shared.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
     let mut found = lifecycle.inspect(&parent, child, end).await.map(Box::new)?;
     found.stale_paths = found.stale_paths.into_iter().map(recorded_path).collect();
@@ -64,23 +64,23 @@ pub(crate) async fn notify_of_end(
 }
 
 /// Handles a child that ended in an earlier process, and whose parent has not received that. Hooks
-/// that the earlier process did not reach are notified before `tell` is called. Notifications of
+/// that the earlier process did not reach are notified before `on_end` is called. Notifications of
 /// the memory are not on record, so it may hear of an end twice.
 pub(crate) fn notify_of_earlier_end(
     shared: &Arc<SessionInner>,
     stored: StoredAgent,
-    tell: impl FnOnce(Outcome) + Send + 'static,
+    on_end: impl FnOnce(Outcome) + Send + 'static,
 ) {
     let (outcome, notified) = {
         let state = stored.state.read();
         (state.outcome().cloned(), state.notified_hooks().to_vec())
     };
     let Some(outcome) = outcome else { return };
-    if shared.parts.memory.is_none()
+    if shared.config.memory.is_none()
         && shared.hooks.remaining(HookPoint::SubagentStop, &notified).is_empty()
     {
         shared.keep_continuable(stored);
-        return tell(outcome);
+        return on_end(outcome);
     }
     let shared_by_task = Arc::clone(shared);
     shared.tasks.spawn(async move {
@@ -89,7 +89,7 @@ pub(crate) fn notify_of_earlier_end(
         let signal = signal_above(&shared, spec).unwrap_or_else(|| shared.cancel.child());
         notify_remaining(&shared, &notified, spec, &outcome, &signal).await;
         shared.keep_continuable(stored);
-        tell(outcome);
+        on_end(outcome);
     });
 }
 
@@ -103,12 +103,12 @@ async fn notify_remaining(
     if spec.depth == 0 {
         return;
     }
-    let moment = HookEvent::SubagentStop { outcome };
+    let event = HookEvent::SubagentStop { outcome };
     // A journal that takes nothing shows at the next record of the parent.
-    let _recorded = shared.hooks.run_remaining(ran, spec, moment, cancel).await;
-    let Some(memory) = &shared.parts.memory else { return };
+    let _recorded = shared.hooks.run_remaining(ran, spec, event, cancel).await;
+    let Some(memory) = &shared.config.memory else { return };
     if let Err(problem) = remember(&**memory, spec, outcome, cancel).await {
-        let problem = for_terminal_line(&shared.parts.secrets.scrub(&problem), REASON_CHARS);
+        let problem = for_terminal_line(&shared.config.secrets.scrub(&problem), REASON_CHARS);
         let message = format!("the memory did not take what {} gave: {problem}", spec.id);
         let parent_lives =
             spec.parent.as_ref().is_some_and(|id| shared.tree().live.contains_key(id));
@@ -126,9 +126,9 @@ async fn remember(
     cancel: &Cancel,
 ) -> Result<(), String> {
     let limit = Duration::from_secs(MEMORY_SECONDS);
-    let told = async { memory.on_delegation(&spec.goal, outcome, &spec.id).await };
-    let told = AssertUnwindSafe(told).catch_unwind();
-    match settle(pin!(told), &cancel.child(), Some(limit), MEMORY_GRACE).await {
+    let notification = async { memory.on_delegation(&spec.goal, outcome, &spec.id).await };
+    let notification = AssertUnwindSafe(notification).catch_unwind();
+    match settle(pin!(notification), &cancel.child(), Some(limit), MEMORY_GRACE).await {
         Some(Ok(Ok(()))) => Ok(()),
         Some(Ok(Err(error))) => Err(describe_error(&*error)),
         Some(Err(_)) => Err("it panicked".to_owned()),

@@ -95,7 +95,7 @@ impl Compactor {
         let size = budget.request_size(route);
         #[expect(clippy::cast_precision_loss, reason = "windows are small numbers")]
         let filled = size.tokens as f64 / f64::from(window.max(1));
-        filled >= self.cx.shared.parts.requests.compaction.at
+        filled >= self.cx.shared.config.requests.compaction.at
     }
 
     /// Returns the part of the conversation that a compaction would replace, if one is of use.
@@ -149,13 +149,13 @@ impl Compactor {
 
     /// Returns the models that may write a summary, in this order.
     fn writers(&self, own: &ModelRoute) -> Vec<ModelRoute> {
-        let parts = &self.cx.shared.parts;
-        let named = parts.models.route(&parts.requests.compaction.model);
+        let config = &self.cx.shared.config;
+        let named = config.models.route(&config.requests.compaction.model);
         let is_child = self.cx.spec().depth > 0;
         let named = named.filter(|route| {
             route.name != own.name
                 && self.cx.view.authority.may_use_model(&route.name)
-                && (route.price.is_some() || !parts.budgets.need_prices(is_child))
+                && (route.price.is_some() || !config.budgets.need_prices(is_child))
         });
         named.into_iter().chain([own]).cloned().collect()
     }
@@ -169,7 +169,7 @@ impl Compactor {
     ) -> Compaction {
         let Summary { text, request } = summary;
         let text = compacted_message(&self.cx, part.count(), &request.model, &text, room);
-        let text = self.cx.shared.parts.secrets.scrub(&text).into_owned();
+        let text = self.cx.shared.config.secrets.scrub(&text).into_owned();
         let messages = self.cx.state.messages();
         let kept = part.kept.iter().filter_map(|at| messages.get(*at));
         let kept: u64 = kept.map(|message| message.text_bytes()).sum();
@@ -297,7 +297,7 @@ impl SummaryWork<'_> {
             Err(error) => {
                 // No part of a summary is of use to anybody.
                 let mut error = ModelError { partial: String::new(), ..error.limit_text() };
-                error.message = self.cx.shared.parts.secrets.scrub(&error.message).into_owned();
+                error.message = self.cx.shared.config.secrets.scrub(&error.message).into_owned();
                 let cost = budget.settle_broken(&mut error, arrived, self.route);
                 Err(Box::new(FailedSummary { error, cost, next }))
             }
@@ -309,7 +309,7 @@ impl SummaryWork<'_> {
     /// Waits until the request may be sent.
     async fn permit(&self, work: &Cancel) -> Result<Box<dyn Permit>, ModelError> {
         self.cx.check_model(&self.route.name)?;
-        let pass = self.cx.shared.parts.requests.rate_limiter.acquire(&self.route.name, work);
+        let pass = self.cx.shared.config.requests.rate_limiter.acquire(&self.route.name, work);
         self.cx.time.bound(work, pass).await
     }
 
@@ -368,9 +368,9 @@ fn later_half(conversation: &[Arc<Message>], from: usize, end: usize) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use deputize_core::message::{AssistantMessage, CallStatus, ModelText};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolResult};
 
     use super::*;
@@ -386,7 +386,7 @@ mod tests {
                 text: ModelText::own("x".repeat(bytes)),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             })
         };
         let messages: Vec<_> =

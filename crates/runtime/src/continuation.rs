@@ -29,7 +29,7 @@ pub(crate) async fn continue_child(
     }
     let (spec, state) = ended_child(shared, parent, child)?;
     check_conversation(shared, &spec, &state)?;
-    let goal = shared.parts.secrets.scrub(&task.goal).into_owned();
+    let goal = shared.config.secrets.scrub(&task.goal).into_owned();
     let task = FurtherTask { goal, ..task.clone() };
     let authority = shared.child_authority(parent, &spec.grant)?;
     shared.routes(&spec, &authority)?;
@@ -137,7 +137,7 @@ fn check_conversation(
     if state.outcome().is_none() {
         return Err(ContinueError::Running);
     }
-    if shared.parts.external.contains_key(&spec.model) {
+    if shared.config.external.contains_key(&spec.model) {
         return cannot("it was a program of its own, which has ended");
     }
     if !state.has_begun() {

@@ -18,7 +18,7 @@ pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
     let usable =
         mine.filter(|entry| entry.tool.availability(&view.session.settings) == Availability::Yes);
     let declare = |entry: &CatalogEntry| match entry.tool.declare(view) {
-        Some(told) => Some(Arc::new(told)),
+        Some(changed) => Some(Arc::new(changed)),
         None => view.catalog.declaration(entry.name().as_str()).cloned(),
     };
     let mut declared = usable.filter_map(declare).collect();

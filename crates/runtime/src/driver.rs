@@ -9,7 +9,9 @@ use deputize_core::message::UserMessage;
 use deputize_core::nested_call::NestedCalls;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Run;
-use deputize_core::{BoxFuture, CancelReason, Event, Message, Outcome, Status, describe_error};
+use deputize_core::{
+    AgentId, BoxFuture, CancelReason, Event, Message, Outcome, Status, describe_error,
+};
 use futures_util::FutureExt as _;
 use tracing::{Instrument as _, Span, info_span};
 
@@ -47,7 +49,7 @@ pub(crate) struct Driver {
 #[derive(Default)]
 struct DriverEnd {
     /// An external agent's own outcome.
-    external: Option<Outcome>,
+    external: Option<Box<Outcome>>,
     /// Whether an external agent was started: what that costs is not known here.
     unpriced: bool,
     /// Set if a hook or a person did not let the agent begin.
@@ -89,13 +91,20 @@ impl Driver {
             // A journal that takes nothing shows at the record of this agent's own end.
             let _kept = Box::pin(end_orphans(&cx.shared, cx.spec(), &cx.cancel)).await;
         }
+        // Apart, as all that an agent waiting for a model needs no room for.
+        Box::pin(self.end(fault, ran)).await
+    }
+
+    /// Makes the outcome of the agent, whose turn is over and below which these were live.
+    async fn end(mut self: Box<Self>, fault: Option<String>, ran: Vec<AgentId>) -> Outcome {
+        let cx = Arc::clone(&self.cx);
         let mut outcome = self.outcome(fault);
         if !has_answered(cx.state.read().run()) {
             cx.shared.tree().add_texts(&mut outcome);
         }
         cx.shared.tree().add_descendants(&mut outcome, ran);
         if let Some(external) = self.end.external.take() {
-            outcome = merged(outcome, external);
+            outcome = merged(outcome, *external);
         }
         if let Some(refusal) = self.end.blocked.take() {
             outcome = blocked(outcome, refusal);
@@ -109,7 +118,7 @@ impl Driver {
         let shared = &cx.shared;
         let spec = cx.spec();
         outcome.session_path = session_path(shared, spec);
-        outcome.found = Box::pin(inspect_child(shared, spec, &outcome)).await;
+        outcome.inspection = Box::pin(inspect_child(shared, spec, &outcome)).await;
         if spec.depth > 0 {
             cx.view.session.files.forget_agent(&spec.id);
         }
@@ -128,11 +137,11 @@ impl Driver {
 
     async fn turn(&mut self, no_room: Option<LimitReason>) -> Result<(), JournalError> {
         let cx = Arc::clone(&self.cx);
-        let program = cx.shared.parts.external.get(&cx.spec().model).cloned();
+        let program = cx.shared.config.external.get(&cx.spec().model).cloned();
         let begun = cx.state.read().has_begun();
         if begun && program.is_some() {
             self.end.unpriced = true;
-            self.end.external = Some(program_lost_outcome(&cx));
+            self.end.external = Some(Box::new(program_lost_outcome(&cx)));
             return Ok(());
         }
         if !begun && !self.begin(program.is_some(), no_room).await? {
@@ -141,12 +150,12 @@ impl Driver {
         if let Some(program) = program {
             if let Err(error) = cx.check_model(&cx.spec().model) {
                 let refused = Outcome::without_run(cx.spec(), Status::Failed, error.message);
-                self.end.external = Some(refused);
+                self.end.external = Some(Box::new(refused));
                 return Ok(());
             }
             self.end.unpriced = true;
             let outcome = Box::pin(run_program(&cx, &self.inbox, program)).await?;
-            self.end.external = Some(outcome);
+            self.end.external = Some(Box::new(outcome));
             return Ok(());
         }
         // It was told to end while it waited, or its time was over in an earlier process.
@@ -159,7 +168,9 @@ impl Driver {
                     step = info_span!("step", number = iteration);
                     self.caller.call(iteration, tools).instrument(step.clone()).await?;
                 }
-                NextStep::Call(open) => self.tools.run(&open).instrument(step.clone()).await?,
+                NextStep::Call(open) => {
+                    Box::pin(self.tools.run(&open)).instrument(step.clone()).await?;
+                }
                 NextStep::Rest | NextStep::Done => {
                     // What its children and commands bring may change the answer: until then it
                     // is none.
@@ -187,12 +198,12 @@ impl Driver {
         if self.end.blocked.is_some() {
             return Ok(false);
         }
-        let text = cx.shared.parts.secrets.scrub(&cx.spec().task).into_owned();
+        let text = cx.shared.config.secrets.scrub(&cx.spec().task).into_owned();
         let images = cx.spec().images.clone();
         let message = UserMessage::new(text).with_sources(cx.task_sources());
         let message = UserMessage { images, ..message };
         cx.record(Event::Message(message)).await?;
-        let names = &cx.shared.parts.children.setting_names;
+        let names = &cx.shared.config.children.setting_names;
         let late = || TimeShortage::BeforeItBegan.describe(names).into();
         let late = cx.time.is_spent().then(late);
         let Some(shortage) = late.or(no_room) else { return Ok(true) };
@@ -209,7 +220,7 @@ impl Driver {
             let reason = cx.own_reason(reason);
             cx.record(Event::AgentStop { reason, pending: false }).await
         } else if cx.time.is_up() {
-            self.inbox.end_time().await
+            Box::pin(self.inbox.end_time()).await
         } else {
             Ok(())
         }

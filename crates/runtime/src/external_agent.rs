@@ -29,13 +29,14 @@ pub(crate) async fn run_program(
     program: Arc<dyn ExternalAgents>,
 ) -> Result<Outcome, JournalError> {
     let work = cx.cancel.child();
-    let (tells, told) = mpsc::unbounded_channel();
+    let (record_sender, records) = mpsc::unbounded_channel();
     let wanted = cx.shared.hooks.has_any(HookPoint::PostToolUse);
-    let reporter = Arc::new(ExternalReporter::new(cx, work.clone(), wanted.then_some(tells)));
+    let reporter =
+        Arc::new(ExternalReporter::new(cx, work.clone(), wanted.then_some(record_sender)));
     let spec = Arc::clone(&cx.view.spec);
     let host = Arc::clone(&reporter);
     let agent = program.start(spec, host, work.clone());
-    let hooked = on_record(Arc::clone(&cx.shared), Arc::clone(&cx.view), told, work.clone());
+    let hooked = on_record(Arc::clone(&cx.shared), Arc::clone(&cx.view), records, work.clone());
     let heard = async {
         let ended = await_program(cx, inbox, agent, &work, &reporter).await;
         // No more calls are told of; those that were are shown to the hooks.
@@ -113,8 +114,8 @@ fn program_outcome(
     reporter: &ExternalReporter,
     reason: Option<CancelReason>,
 ) -> Outcome {
-    let told = reason.filter(|reason| *reason != CancelReason::Interrupted);
-    if let (Some(reason), Status::Interrupted) = (told, outcome.status) {
+    let stopped_for = reason.filter(|reason| *reason != CancelReason::Interrupted);
+    if let (Some(reason), Status::Interrupted) = (stopped_for, outcome.status) {
         let error = outcome.error.take().unwrap_or_default();
         outcome.error = Some(format!("{}: {error}", reason.as_text()));
     }
@@ -140,7 +141,7 @@ fn program_outcome(
             } else {
                 TimeShortage::NoClosingAnswer(wrap_up)
             };
-            let why = why.describe(&cx.shared.parts.children.setting_names);
+            let why = why.describe(&cx.shared.config.children.setting_names);
             (Status::Failed, ExitReason::Budget, Some(why))
         }
     };
@@ -159,7 +160,7 @@ pub(crate) fn program_lost_outcome(cx: &AgentContext) -> Outcome {
 
 /// The same outcome, without secrets and with the value that was asked for.
 fn check_answer(cx: &AgentContext, mut outcome: Outcome) -> Outcome {
-    let secrets = &cx.shared.parts.secrets;
+    let secrets = &cx.shared.config.secrets;
     for text in [&mut outcome.text, &mut outcome.error].into_iter().flatten() {
         *text = secrets.scrub(text).into_owned();
     }
@@ -208,8 +209,8 @@ async fn on_record(
         let arguments = &call.arguments;
         let call = call.call;
         let output = &*output;
-        let moment = HookEvent::PostToolUse { call, tool, arguments, status, output };
-        let _told_to_nobody = Box::pin(shared.hooks.run(&view.spec, moment, &work)).await?;
+        let event = HookEvent::PostToolUse { call, tool, arguments, status, output };
+        let _undelivered = Box::pin(shared.hooks.run(&view.spec, event, &work)).await?;
     }
     Ok(())
 }

@@ -149,7 +149,7 @@ impl ExternalReporter {
         loop {
             sleep(WORDS_EVERY).await;
             let mut state = self.lock();
-            let texts = state.words.flush(&self.shared.parts.secrets);
+            let texts = state.words.flush(&self.shared.config.secrets);
             self.record_texts(&mut state, texts);
         }
     }
@@ -161,7 +161,7 @@ impl ExternalReporter {
 
     /// Puts on record what it said before a call or a prompt.
     fn end_words(&self, state: &mut ReporterState) {
-        let texts = state.words.end(&self.shared.parts.secrets);
+        let texts = state.words.end(&self.shared.config.secrets);
         self.record_texts(state, texts);
     }
 
@@ -172,15 +172,15 @@ impl ExternalReporter {
     }
 
     fn clean(&self, text: &str) -> String {
-        clean(&self.shared.parts.secrets.scrub(text)).text.into_owned()
+        clean(&self.shared.config.secrets.scrub(text)).text.into_owned()
     }
 
     fn tool(&self, call: &ExternalToolCall) -> String {
-        for_terminal_line(&self.shared.parts.secrets.scrub(&call.tool), TOOL_CHARS)
+        for_terminal_line(&self.shared.config.secrets.scrub(&call.tool), TOOL_CHARS)
     }
 
     fn arguments(&self, call: &ExternalToolCall) -> String {
-        scrubbed(&self.shared.parts.secrets, &call.arguments).to_string()
+        scrubbed(&self.shared.config.secrets, &call.arguments).to_string()
     }
 
     /// The question that a request for permission is; or the answer, where the rules or a hook have
@@ -195,10 +195,10 @@ impl ExternalReporter {
         let kind = call.arguments.get("kind").and_then(serde_json::Value::as_str);
         let runs_none =
             [Some(call.tool.as_str()), kind].iter().flatten().any(|it| RUNS_NONE.contains(it));
-        let told = commands(&call.arguments, runs_none);
+        let listed = commands(&call.arguments, runs_none);
         let command = truncate_bytes(command, JUDGED_BYTES);
-        let mut told = std::iter::once(command).chain(told.iter().map(String::as_str));
-        if let Some(denial) = told.find_map(|command| self.shared.parts.policy.never(command)) {
+        let mut listed = std::iter::once(command).chain(listed.iter().map(String::as_str));
+        if let Some(denial) = listed.find_map(|command| self.shared.config.policy.never(command)) {
             return Err(ApprovalAnswer { reason: denial.for_person, ..ApprovalAnswer::no("rule") });
         }
         // A person must not be asked about what the rules above did not see.
@@ -210,10 +210,10 @@ impl ExternalReporter {
             );
             return Err(ApprovalAnswer { reason, ..ApprovalAnswer::no("rule") });
         }
-        let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments);
+        let arguments = scrubbed(&self.shared.config.secrets, &call.arguments);
         let tool = self.tool(call);
-        let moment = HookEvent::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };
-        match self.shared.hooks.run(&self.view.spec, moment, cancel).await {
+        let event = HookEvent::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };
+        match self.shared.hooks.run(&self.view.spec, event, cancel).await {
             Ok(None) => {}
             Ok(Some(reason)) => {
                 let reason = format!("a hook blocked this call: {reason}");
@@ -255,7 +255,7 @@ fn why(answer: &ApprovalAnswer) -> String {
 impl ExternalAgentHost for ExternalReporter {
     fn on_text(&self, piece: &str) {
         let mut state = self.lock();
-        let texts = state.words.push(piece, &self.shared.parts.secrets);
+        let texts = state.words.push(piece, &self.shared.config.secrets);
         self.record_texts(&mut state, texts);
     }
 
@@ -277,8 +277,8 @@ impl ExternalAgentHost for ExternalReporter {
         let Some(began) = state.open.remove(&call.call) else { return };
         let denied = state.denied.remove(&call.call);
         let status = if denied.is_some() { CallStatus::Denied } else { status };
-        let parts = denied.iter().map(String::as_str).chain([text]).filter(|text| !text.is_empty());
-        let text = self.clean(&parts.collect::<Vec<_>>().join("\n"));
+        let texts = denied.iter().map(String::as_str).chain([text]).filter(|text| !text.is_empty());
+        let text = self.clean(&texts.collect::<Vec<_>>().join("\n"));
         let text = truncate_with_note(&text, RESULT_BYTES);
         let tool = self.tool(call);
         let args_bytes = self.arguments(call).len() as u64;
@@ -289,7 +289,7 @@ impl ExternalAgentHost for ExternalReporter {
             status,
         });
         if let Some(hooks) = &state.hooks {
-            let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments).into_owned();
+            let arguments = scrubbed(&self.shared.config.secrets, &call.arguments).into_owned();
             let finished = ExternalToolCall { call: call.call, tool: tool.clone(), arguments };
             // Whoever hears it is gone only with the child.
             let _heard = hooks.send(FinishedCall { call: finished, status, output: text.clone() });
@@ -321,7 +321,7 @@ impl ExternalAgentHost for ExternalReporter {
         Box::pin(async move {
             let sep = if details.is_empty() || details.starts_with('\n') { "" } else { " " };
             let asked = format!("{command}{sep}{details}");
-            let asked = self.shared.parts.secrets.scrub(&asked);
+            let asked = self.shared.config.secrets.scrub(&asked);
             let answer = match self.question(call, command, &asked, cancel).await {
                 Ok(question) => self.shared.approvals.decide(&self.view, &question, cancel).await,
                 Err(answer) => {
@@ -348,9 +348,9 @@ impl ExternalAgentHost for ExternalReporter {
         let mut closing = self.closing.subscribe();
         Box::pin(async move {
             // It is told by this value itself, so that it cannot be gone.
-            let told = closing.wait_for(Option::is_some).await;
-            let told = told.ok().and_then(|told| told.clone());
-            told.unwrap_or_default()
+            let answer = closing.wait_for(Option::is_some).await;
+            let answer = answer.ok().and_then(|answer| answer.clone());
+            answer.unwrap_or_default()
         })
     }
 

@@ -10,7 +10,7 @@ use crate::session_inner::SessionInner;
 
 /// Starts the heartbeats of children, if they are configured and not running yet.
 pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
-    let Some(heartbeat) = shared.parts.children.heartbeat else { return };
+    let Some(heartbeat) = shared.config.children.heartbeat else { return };
     if std::mem::replace(&mut shared.tree().has_heartbeat, true) {
         return;
     }

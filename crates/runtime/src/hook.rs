@@ -20,14 +20,14 @@ pub(crate) struct StartRefusal {
 /// Runs the hooks that may keep an agent from starting. Returns how it ends if one does.
 pub(crate) async fn blocked_start(cx: &AgentContext) -> Result<Option<StartRefusal>, JournalError> {
     let spec = cx.spec();
-    let prompt = cx.shared.parts.secrets.scrub(spec.request());
-    let moment = match spec.depth {
+    let prompt = cx.shared.config.secrets.scrub(spec.request());
+    let event = match spec.depth {
         0 => HookEvent::UserPromptSubmit { prompt: &prompt },
         _ => HookEvent::SubagentStart,
     };
     let work = cx.cancel.child();
-    let blocked = cx.time.bound(&work, cx.shared.hooks.run(spec, moment, &work)).await?;
-    let blocked = blocked.map(|reason| match moment.point() {
+    let blocked = cx.time.bound(&work, cx.shared.hooks.run(spec, event, &work)).await?;
+    let blocked = blocked.map(|reason| match event.point() {
         HookPoint::UserPromptSubmit => message_blocked(&reason),
         _ => format!("a hook did not let this child begin: {reason}"),
     });

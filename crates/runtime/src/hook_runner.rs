@@ -41,7 +41,7 @@ impl HookRunner {
         self.hooks.iter().any(|hook| hook.wants(point))
     }
 
-    /// Runs the hooks of a moment, one after the other, and puts each on record. Returns the reason
+    /// Runs the hooks of an event, one after the other, and puts each on record. Returns the reason
     /// of the first that blocks.
     ///
     /// # Errors
@@ -49,13 +49,13 @@ impl HookRunner {
     pub(crate) async fn run(
         &self,
         agent: &AgentSpec,
-        moment: HookEvent<'_>,
+        event: HookEvent<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
-        self.run_remaining(&[], agent, moment, cancel).await
+        self.run_remaining(&[], agent, event, cancel).await
     }
 
-    /// Runs the hooks of a moment without those that ran already, by name.
+    /// Runs the hooks of an event without those that ran already, by name.
     ///
     /// # Errors
     /// As [`HookRunner::run`].
@@ -63,11 +63,11 @@ impl HookRunner {
         &self,
         ran: &[String],
         agent: &AgentSpec,
-        moment: HookEvent<'_>,
+        event: HookEvent<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
-        let input = HookInput { session: &self.session, agent, moment };
-        for hook in self.remaining(moment.point(), ran) {
+        let input = HookInput { session: &self.session, agent, event };
+        for hook in self.remaining(event.point(), ran) {
             let started = Instant::now();
             // Whoever is told to end neither waits for another hook nor heeds what one says.
             let Some(answer) = self.answer_of(&**hook, &input, cancel).await else {
@@ -76,7 +76,7 @@ impl HookRunner {
             let reason = for_terminal_line(&self.secrets.scrub(&answer.reason), REASON_CHARS);
             let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let run = run_of(&**hook, &input, &answer, reason.clone(), ms);
-            match moment {
+            match event {
                 // The child has not begun, or has ended: these stand among its parent's records.
                 HookEvent::SubagentStart | HookEvent::SubagentStop { .. } => {
                     self.bus.record_above(agent, Event::Hook(Box::new(run)))?
@@ -149,11 +149,11 @@ fn run_of(
     reason: String,
     ms: u64,
 ) -> HookRun {
-    let about = input.moment.call();
-    let child = matches!(input.moment, HookEvent::SubagentStart | HookEvent::SubagentStop { .. });
+    let about = input.event.call();
+    let child = matches!(input.event, HookEvent::SubagentStart | HookEvent::SubagentStop { .. });
     let spawned_by = input.agent.spawned_by.as_ref().filter(|_| child).map(|by| by.call);
     HookRun {
-        name: input.moment.point(),
+        name: input.event.point(),
         by: name_of(hook),
         call: about.map(|(call, _)| call).or(spawned_by),
         tool: about.map(|(_, tool)| tool.to_owned()),

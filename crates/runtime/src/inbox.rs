@@ -9,7 +9,8 @@ use deputize_core::message::UserMessage;
 use deputize_core::model::ToolChoice;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::{BudgetUnit, Step, WrapUpReason};
-use deputize_core::sanitize::{Source, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{for_terminal_line, frame_for_model};
+use deputize_core::source::Source;
 use deputize_core::{CallId, CancelReason, Event, ToolOutput};
 
 use crate::agent_context::AgentContext;
@@ -49,6 +50,10 @@ impl Inbox {
         if !self.cx.handle.has_mail() {
             return Ok(());
         }
+        Box::pin(self.deliver_mail(closes)).await
+    }
+
+    async fn deliver_mail(&self, closes: bool) -> Result<(), JournalError> {
         let ended = if closes { Vec::new() } else { self.cx.handle.take_ended() };
         for child in ended {
             let text = self.child_message(&child).await;
@@ -68,10 +73,10 @@ impl Inbox {
 
     /// Returns the message about a child's end. The child's report is in a frame of its own.
     async fn child_message(&self, ChildOutcome { goal, outcome, .. }: &ChildOutcome) -> String {
-        let parts = &self.cx.shared.parts;
+        let config = &self.cx.shared.config;
         let view = &self.cx.view;
         let status = outcome.status.as_str();
-        let output = match &parts.children.lifecycle {
+        let output = match &config.children.lifecycle {
             Some(lifecycle) => lifecycle.report_end(view, outcome).await,
             None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
         };
@@ -79,8 +84,8 @@ impl Inbox {
         let call = CallId::new(0, 0);
         let source = output.source.clone();
         let source = source.unwrap_or_else(|| Source::child(outcome.agent.as_str()));
-        let content = parts.secrets.scrub(&output.content);
-        let framed = frame_for_model(&parts.record.secret, view.id(), call, &source, &content);
+        let content = config.secrets.scrub(&output.content);
+        let framed = frame_for_model(&config.record.secret, view.id(), call, &source, &content);
         let goal = for_terminal_line(goal, GOAL_CHARS);
         let mut text = format!(
             "Your background child {} has ended: {status}. Its goal: {goal:?}.\n",
@@ -90,7 +95,7 @@ impl Inbox {
         for note in &output.notes {
             text.push_str(&format!(
                 "\n[{}]",
-                for_terminal_line(&parts.secrets.scrub(note), NOTE_CHARS)
+                for_terminal_line(&config.secrets.scrub(note), NOTE_CHARS)
             ));
         }
         text
@@ -164,7 +169,7 @@ impl Inbox {
                 WrapUpReason::Budget => CancelReason::Budget,
             };
             if cx.time.wrap_up().is_zero() && limit == WrapUpReason::Budget {
-                let names = &cx.shared.parts.children.setting_names;
+                let names = &cx.shared.config.children.setting_names;
                 cx.note_shortage(TimeShortage::NoneLeft.describe(names).into());
             }
             return cx.record(Event::AgentStop { reason, pending: false }).await;
@@ -177,7 +182,7 @@ impl Inbox {
         let budget = (limit == WrapUpReason::Budget).then_some(BudgetUnit::Seconds);
         if budget.is_some() {
             let wrap_up = cx.spec().limits.wrap_up_ms;
-            let names = &cx.shared.parts.children.setting_names;
+            let names = &cx.shared.config.children.setting_names;
             cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).describe(names).into());
         }
         cx.record(Event::AgentWrapUp { limit, budget }).await

@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, AttachError};
-use deputize_core::authority::Grant;
 use deputize_core::future::poll_once;
 use deputize_core::image::Vision;
 use deputize_core::name::ChildEndId;
@@ -39,14 +38,14 @@ pub(crate) struct ReadyAgent {
 /// Makes an agent and puts its start on record.
 pub(crate) fn start(
     shared: &Arc<SessionInner>,
-    spec: AgentSpec,
-    authority: Authority,
+    spec: Arc<AgentSpec>,
+    authority: Arc<Authority>,
     cancel: Cancel,
 ) -> Result<ReadyAgent, AttachError> {
     let routes = shared.routes(&spec, &authority)?;
     // A replay has no routes.
     if !spec.images.is_empty() && routes.first().is_some_and(|route| !route.sees_images()) {
-        return Err(AttachError::NoVision(spec.model));
+        return Err(AttachError::NoVision(spec.model.clone()));
     }
     let view = shared.view_of(spec, authority);
     if shared.play.is_none() {
@@ -69,29 +68,34 @@ fn set_vision(view: &AgentView, routes: &[ModelRoute]) {
         .set(routes.first().is_some_and(ModelRoute::sees_images));
 }
 
-/// Makes a child that is not in the journal.
+/// Makes a child that is not in the journal. It shares its spec with whoever starts it where nothing
+/// is taken away.
 pub(crate) fn start_child(
     shared: &Arc<SessionInner>,
     parent: &AgentView,
-    spec: AgentSpec,
+    mut spec: Arc<AgentSpec>,
     cancel: &Cancel,
 ) -> Result<ReadyAgent, AttachError> {
     let authority = shared.child_authority(parent, &spec.grant)?;
     if let Some(by) = shared.registry.paused().filter(|_| shared.play.is_none()) {
         return Err(AttachError::Paused(by));
     }
-    let program = shared.parts.external.get(&spec.model);
+    let program = shared.config.external.get(&spec.model);
     if let Some(why) = program.and_then(|program| program.refusal(&spec, &authority)) {
         return Err(AttachError::External(why));
     }
-    // Such an agent has its own tools, and none of ours.
-    let spec = match program {
-        Some(_) => AgentSpec { tools: Vec::new(), toolsets: Vec::new(), ..spec },
-        None => spec,
-    };
+    if program.is_some() {
+        // Such an agent has its own tools, and none of ours.
+        let spec = Arc::make_mut(&mut spec);
+        spec.tools = Vec::new();
+        spec.toolsets = Vec::new();
+    }
     // On record it asks for no more than it got.
-    let grant = Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
-    let spec = shared.without_secrets(AgentSpec { grant, ..spec });
+    let spawn_depth = Some(authority.spawn_depth());
+    if spec.grant.spawn_depth != spawn_depth {
+        Arc::make_mut(&mut spec).grant.spawn_depth = spawn_depth;
+    }
+    let spec = shared.without_secrets(spec);
     start(shared, spec, authority, cancel.child())
 }
 
@@ -99,11 +103,11 @@ pub(crate) fn start_child(
 pub(crate) fn resume_agent(
     shared: &Arc<SessionInner>,
     stored: StoredAgent,
-    authority: Authority,
+    authority: Arc<Authority>,
     cancel: Cancel,
 ) -> Result<ReadyAgent, AttachError> {
     let routes = shared.routes(&stored.spec, &authority)?;
-    let mut view = shared.view_of(stored.spec, authority);
+    let mut view = shared.view_of(Arc::new(stored.spec), authority);
     // What its model was told stays, to the byte, also under a newer program.
     if let Some(view) = Arc::get_mut(&mut view) {
         view.declared = stored.declared;
@@ -184,7 +188,7 @@ pub(crate) fn run_agent(agent: ReadyAgent) -> impl Future<Output = Outcome> + Se
 pub(crate) fn begin_background(
     shared: &Arc<SessionInner>,
     parent: &AgentView,
-    spec: AgentSpec,
+    spec: Arc<AgentSpec>,
 ) -> Result<(), AttachError> {
     let gone = || AttachError::Journal("its parent has ended".to_owned());
     let handle = shared.tree().live.get(parent.id()).cloned().ok_or_else(gone)?;
@@ -212,7 +216,7 @@ pub(crate) fn launch_background(
     let cx = Arc::clone(&agent.cx);
     let shared = &cx.shared;
     // Places are granted in the order of those who ask. A replay follows its records.
-    let lifecycle = shared.parts.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
+    let lifecycle = shared.config.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
     let place = lifecycle.map(|lifecycle| poll_once(lifecycle.acquire_slot(parent)));
     let waits =
         place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());

@@ -55,9 +55,9 @@
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
-//! parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
-//! let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
+//! let mut config = SessionConfig::new(Catalog::linked(&[LINK])?);
+//! config.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
+//! let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), config)?;
 //! let spec = session.top_agent("zoo/parrot", "Turn `stop` around.", folder);
 //! let authority = Authority::root(session.catalog(), &Grant::default());
 //! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -92,9 +92,9 @@
 //! ]);
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! # let mut parts = SessionConfig::new(Catalog::default());
-//! # parts.models.insert("scripted/m", "m", Arc::new(model));
-//! # let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
+//! # let mut config = SessionConfig::new(Catalog::default());
+//! # config.models.insert("scripted/m", "m", Arc::new(model));
+//! # let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), config)?;
 //! # let authority = Authority::root(session.catalog(), &Grant::default());
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! let spec = session.top_agent("scripted/m", "Count the tests.", folder);
@@ -136,6 +136,7 @@ mod budget_shortage;
 mod budgets;
 mod bus;
 mod call_text;
+mod child_authority;
 mod child_end;
 mod clock;
 mod compaction;

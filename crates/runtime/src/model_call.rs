@@ -53,7 +53,6 @@ struct SettledFailure {
 
 /// The step after a failed attempt.
 enum AttemptFollowUp {
-    /// Another one.
     Again,
     /// The first one with another model.
     Elsewhere,
@@ -98,7 +97,7 @@ impl ModelCaller {
     }
 
     /// Sends a request, as often as the retry rule says, and to the models to fall back on when its
-    /// own cannot be used.
+    /// own cannot be used. What seldom happens is in boxes: an agent that waits has no room for it.
     pub(crate) async fn call(
         &mut self,
         iteration: u32,
@@ -122,7 +121,7 @@ impl ModelCaller {
                     let wider = self.budget.wider_output(tools, &reply, &route);
                     let cost = self.budget.settle(tools, &mut reply, &route);
                     if let Some(wider) = wider {
-                        self.cut_by_budget(reply, cost, wider).await?;
+                        Box::pin(self.cut_by_budget(reply, cost, wider)).await?;
                         continue;
                     }
                     let ReplyCost { cost, estimated } = cost;
@@ -141,7 +140,7 @@ impl ModelCaller {
                 && !std::mem::replace(&mut overflowed, true)
             {
                 let error = self.scrub_error(error);
-                if !self.after_overflow(error, cost, &route).await? {
+                if !Box::pin(self.after_overflow(error, cost, &route)).await? {
                     return Ok(());
                 }
                 attempt = 1;
@@ -152,7 +151,7 @@ impl ModelCaller {
             let counts = !rotated && !matches!(next, NextAttempt::Queue(_));
             let following = attempt + u32::from(counts);
             let failure = SettledFailure { error: self.scrub_error(error), cost, next };
-            match self.after(attempt, following, failure).await? {
+            match Box::pin(self.after(attempt, following, failure)).await? {
                 AttemptFollowUp::Again => {
                     rotations += u32::from(rotated);
                     attempt = following;
@@ -169,7 +168,7 @@ impl ModelCaller {
     /// whether the agent goes on with its request.
     async fn prepare(&mut self, tools: ToolChoice) -> Result<bool, JournalError> {
         if let Some(calls) = self.unreadable_calls()
-            && !self.replace_model(calls).await?
+            && !Box::pin(self.replace_model(calls)).await?
         {
             return Ok(false);
         }
@@ -190,12 +189,11 @@ impl ModelCaller {
             return Ok(true);
         }
         if self.compactions_are_useless() {
-            return self.end_as_too_long(&route).await;
+            return Box::pin(self.end_as_too_long(&route)).await;
         }
         let Some(part) = self.compactor.part(&self.budget, &route) else { return Ok(true) };
-        let result =
-            self.compactor.compact(part, &mut self.budget, &mut self.waits, &route).await?;
-        Ok(result != CompactionResult::Interrupted)
+        let compact = self.compactor.compact(part, &mut self.budget, &mut self.waits, &route);
+        Ok(Box::pin(compact).await? != CompactionResult::Interrupted)
     }
 
     /// Compacts the conversation after a provider refused it as too long, or puts the failure on
@@ -293,7 +291,7 @@ impl ModelCaller {
     }
 
     fn scrub(&self, text: &mut String) {
-        if let Cow::Owned(scrubbed) = self.cx.shared.parts.secrets.scrub(text) {
+        if let Cow::Owned(scrubbed) = self.cx.shared.config.secrets.scrub(text) {
             *text = scrubbed;
         }
     }
@@ -309,7 +307,7 @@ impl ModelCaller {
             return Ok(Err(FailedAttempt::unsent(error)));
         }
         let work = self.cx.cancel.child();
-        let pass = self.cx.shared.parts.requests.rate_limiter.acquire(&route.name, &work);
+        let pass = self.cx.shared.config.requests.rate_limiter.acquire(&route.name, &work);
         let mut pass = match self.cx.time.bound(&work, pass).await {
             Ok(pass) => pass,
             Err(error) => return Ok(Err(FailedAttempt::unsent(error))),
@@ -327,7 +325,7 @@ impl ModelCaller {
             options: &options,
         };
         self.cx.handle.progress.mark_request(iteration);
-        if let Some(recorder) = &self.cx.shared.parts.record.recorder {
+        if let Some(recorder) = &self.cx.shared.config.record.recorder {
             recorder.sends(&spec.id, &route.name, &request);
         }
         self.cx.shared.bus.record(
@@ -340,7 +338,7 @@ impl ModelCaller {
                 purpose: RequestPurpose::Turn,
             },
         )?;
-        let mut shown = DeltaRedactor::new(&self.cx.shared.parts.secrets);
+        let mut shown = DeltaRedactor::new(&self.cx.shared.config.secrets);
         let mut show = |delta: Delta<'_>| self.cx.shared.bus.live(&spec.id, delta);
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
@@ -375,7 +373,7 @@ impl ModelCaller {
         let spec = &self.cx.view.spec;
         let bus = &self.cx.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let of = self.cx.shared.parts.requests.retry.attempts_after(&error);
+        let of = self.cx.shared.config.requests.retry.attempts_after(&error);
         let reason = error.message.clone();
         bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
         if self.waits.rest(wait).await {
@@ -389,12 +387,12 @@ impl ModelCaller {
 
     /// Says that a wait is longer than any that is waited for.
     fn too_long(&self, error: &ModelError) -> String {
-        let longest = self.cx.shared.parts.requests.retry.longest_wait;
+        let longest = self.cx.shared.config.requests.retry.longest_wait;
         let again = matches!(error.kind, FailureKind::Transient | FailureKind::Incomplete);
         let asked = error.retry_after().filter(|asked| again && *asked > longest);
-        let told =
+        let advice =
             || format!("; more than {} s are not waited for, so try again then", longest.as_secs());
-        asked.map(|_| told()).unwrap_or_default()
+        asked.map(|_| advice()).unwrap_or_default()
     }
 
     /// Replaces a model that makes nothing but calls that cannot be read. Returns whether there is

@@ -111,7 +111,9 @@ impl Models {
         let own = self.routes.get(&spec.model)?;
         let others = self.fallback_of(spec).iter().filter(|other| **other != spec.model);
         let others = others.filter_map(|other| self.routes.get(other));
-        Some(std::iter::once(own).chain(others).cloned().collect())
+        let mut routes: Vec<_> = std::iter::once(own).chain(others).cloned().collect();
+        routes.shrink_to_fit();
+        Some(routes)
     }
 }
 

@@ -34,7 +34,7 @@ impl NestedRunner {
         let call = ToolCall {
             id: outer.nested_call(nested.number),
             name: nested.tool.to_owned(),
-            arguments: cx.shared.parts.secrets.scrub(nested.arguments).into_owned(),
+            arguments: cx.shared.config.secrets.scrub(nested.arguments).into_owned(),
         };
         let runner = ToolRunner::for_nested_call(&cx, Arc::clone(&nested.on_question));
         if runner.spawns(&call) {

@@ -8,7 +8,8 @@ use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, ToolEnd};
 use deputize_core::message::CallStatus;
 use deputize_core::run::Step;
-use deputize_core::sanitize::{Source, for_terminal_line, frame_for_model};
+use deputize_core::sanitize::{for_terminal_line, frame_for_model};
+use deputize_core::source::Source;
 use deputize_core::{
     AgentId, AgentView, CallId, Cancel, CancelReason, Catalog, Effects, Event, Outcome, Status,
     ToolEffect, ToolResult, describe_error,
@@ -37,7 +38,7 @@ pub(crate) fn why_it_ends(
         let state = stored.state.read();
         (state.has_begun(), state.stopped())
     };
-    let lost = begun && shared.parts.external.contains_key(&stored.spec.model);
+    let lost = begun && shared.config.external.contains_key(&stored.spec.model);
     if let Some(reason) = stopped.filter(|_| !lost) {
         return Some(reason.as_text().to_owned());
     }
@@ -55,7 +56,7 @@ fn can_go_on(
     let authority = shared.child_authority(parent, &spec.grant)?;
     shared.routes(spec, &authority)?;
     // A program of its own that has not begun is started now.
-    let program = shared.parts.external.get(&spec.model).filter(|_| !begun);
+    let program = shared.config.external.get(&spec.model).filter(|_| !begun);
     match program.and_then(|program| program.refusal(spec, &authority)) {
         Some(why) => Err(AttachError::External(why)),
         None => Ok(()),
@@ -63,12 +64,12 @@ fn can_go_on(
 }
 
 /// Ends a stored child that does not continue, with its partial outcome, after all agents below it.
-/// Runs the hooks, then calls `tell`.
+/// Runs the hooks, then calls `on_end`.
 pub(crate) fn end_stored(
     shared: &Arc<SessionInner>,
     stored: StoredAgent,
     why: String,
-    tell: impl FnOnce(Outcome) + Send + 'static,
+    on_end: impl FnOnce(Outcome) + Send + 'static,
 ) {
     let session = Arc::clone(shared);
     let spec = stored.spec.clone();
@@ -79,7 +80,7 @@ pub(crate) fn end_stored(
             Ok(()) => end_orphan(&shared, stored, Some(why), &signal).await,
             Err(error) => Err(error),
         };
-        tell(ended.unwrap_or_else(|error| host_fault(&spec, describe_error(&error))));
+        on_end(ended.unwrap_or_else(|error| host_fault(&spec, describe_error(&error))));
     });
 }
 
@@ -101,8 +102,8 @@ pub(crate) fn is_unreported(
         let outcome = state.outcome()?;
         let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
         let source = Source::child(outcome.agent.as_str());
-        let text = shared.parts.secrets.scrub(text);
-        let framed = frame_for_model(&shared.parts.record.secret, parent, call, &source, &text);
+        let text = shared.config.secrets.scrub(text);
+        let framed = frame_for_model(&shared.config.record.secret, parent, call, &source, &text);
         let goal = for_terminal_line(&stored.spec.goal, GOAL_CHARS);
         let status = outcome.status.as_str();
         Some(format!("Its child {goal:?} had ended ({status}):\n{}", framed.as_str()))
@@ -152,7 +153,7 @@ async fn end_orphan(
         (state.has_begun(), state.requests(), state.stopped())
     };
     // What a program of its own cost that ran nobody here knows: it asked no model of ours.
-    let external = requests == 0 && shared.parts.models.route(&spec.model).is_none();
+    let external = requests == 0 && shared.config.models.route(&spec.model).is_none();
     let reason = stopped.unwrap_or(CancelReason::Interrupted);
     shared.bus.record(spec, Event::AgentStop { reason, pending: false })?;
     let (mut outcome, mut cost, said) = {
@@ -248,8 +249,8 @@ pub(crate) fn settle_interrupted(
     shared: &SessionInner,
     stored: &StoredAgent,
 ) -> Result<(), JournalError> {
-    let parts = &shared.parts;
-    if let Some((error, cost)) = stored.lost_request(&parts.models, parts.budgets) {
+    let config = &shared.config;
+    if let Some((error, cost)) = stored.lost_request(&config.models, config.budgets) {
         let event = Event::ModelError { error, retried: true, cost: Some(cost) };
         shared.bus.record(&stored.spec, event)?;
     }
@@ -258,7 +259,7 @@ pub(crate) fn settle_interrupted(
         let end = lost_process(&start);
         shared.bus.record(&stored.spec, Event::ProcessEnd(Box::new(end)))?;
     }
-    let lost = lost_calls(&stored.state.read(), &parts.tools.catalog);
+    let lost = lost_calls(&stored.state.read(), &config.tools.catalog);
     for (call, StartedCall { tool, arguments }) in lost {
         let facts: Vec<ToolEffect> =
             unknown_command(shared, &tool, &arguments).into_iter().collect();
@@ -285,12 +286,12 @@ pub(crate) fn settle_interrupted(
 
 /// The command of a call of which nothing but its start is known: how it ended is not.
 fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option<ToolEffect> {
-    let entry = shared.parts.tools.catalog.get(tool)?;
+    let entry = shared.config.tools.catalog.get(tool)?;
     if entry.tool.spec().effects != Effects::Unknown {
         return None;
     }
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let (_, command) = entry.tool.spec().subject.commands(&arguments).next()?;
-    let command = shared.parts.secrets.scrub(command).into_owned();
+    let command = shared.config.secrets.scrub(command).into_owned();
     Some(ToolEffect::Command { command, exit_code: None, unknown: true })
 }

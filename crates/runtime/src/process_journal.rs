@@ -51,8 +51,8 @@ impl ProcessJournal {
         let ProcessStart { call, output, .. } = &outcome.start;
         let mut text = opening(&outcome.start, outcome.exit);
         if !lines.trim().is_empty() {
-            let lines = shared.parts.secrets.scrub(lines);
-            let secret = &shared.parts.record.secret;
+            let lines = shared.config.secrets.scrub(lines);
+            let secret = &shared.config.record.secret;
             let framed = frame_for_model(secret, &self.spec.id, *call, &outcome.source, &lines);
             text.push_str(" The end of its output:\n");
             text.push_str(framed.as_str());
@@ -74,7 +74,7 @@ impl ProcessRecorder for ProcessJournal {
     fn record_start(&self, start: &ProcessStart) -> Result<(), JournalError> {
         // Without a session nobody would hear of it.
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-        let command = shared.parts.secrets.scrub(&start.command).into_owned();
+        let command = shared.config.secrets.scrub(&start.command).into_owned();
         let output = start.output.clone().map(recorded_path);
         let event = Event::ProcessStart(ProcessStart { command, output, ..start.clone() });
         shared.bus.record(&self.spec, event)?;
@@ -88,7 +88,7 @@ impl ProcessRecorder for ProcessJournal {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
         let mut outcome = outcome;
         let start = &mut outcome.start;
-        start.command = shared.parts.secrets.scrub(&start.command).into_owned();
+        start.command = shared.config.secrets.scrub(&start.command).into_owned();
         let lines = outcome.message.take();
         let message = lines.map(|lines| self.message(&shared, &outcome, &lines));
         let sources = message.iter().map(|_| outcome.source.clone()).collect();

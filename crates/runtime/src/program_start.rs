@@ -48,7 +48,7 @@ pub(crate) async fn denied_start(cx: &AgentContext) -> Result<Option<StartRefusa
         Some(_) if cx.time.is_up() => (Status::Timeout, CancelReason::TimeLimit.as_text().into()),
         Some(reason) => (Status::Interrupted, cx.own_reason(reason).as_text().into()),
     };
-    let setting = match cx.shared.parts.children.setting_names.name("approvals") {
+    let setting = match cx.shared.config.children.setting_names.name("approvals") {
         "" => String::new(),
         name => format!("; {name} says who may allow that"),
     };

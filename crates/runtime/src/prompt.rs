@@ -20,7 +20,8 @@ use std::path::Path;
 
 use deputize_core::ToolName;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
-use deputize_core::sanitize::{Source, clean};
+use deputize_core::sanitize::clean;
+use deputize_core::source::Source;
 use deputize_core::truncate::truncate_lines;
 
 const IDENTITY: &str = include_str!("../prompts/identity.md");
@@ -99,7 +100,7 @@ impl<'a> BaseParts<'a> {
 pub struct ProjectFile<'a> {
     /// Its path, as the model is to read it.
     pub path: &'a str,
-    /// Its text.
+    /// Text of the file.
     pub text: &'a str,
 }
 
@@ -276,8 +277,8 @@ mod tests {
     #[test]
     fn a_child_learns_of_no_directory_but_its_own() {
         let environment = Environment { directory: None, ..smallest().environment };
-        let told = show(&BaseParts { environment, ..smallest() });
-        assert!(told.ends_with("Operating system: linux"), "{told}");
+        let actual = show(&BaseParts { environment, ..smallest() });
+        assert!(actual.ends_with("Operating system: linux"), "{actual}");
     }
 
     #[test]

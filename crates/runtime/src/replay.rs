@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
-use deputize_core::event::{Journal, JournalError};
-use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Event, Outcome, Record};
+use deputize_core::event::{EncodedRecord, Journal, JournalError};
+use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Event, Outcome};
 use serde_json::value::RawValue;
 
 use crate::launch::{register, run_agent};
@@ -41,7 +41,7 @@ use crate::stored_agent::{RestoredSession, StoredAgent, restore_session};
 /// use deputize_core::authority::Grant;
 /// use deputize_runtime::{SessionConfig, Recording, Replay, Session, SessionDir, SessionRecorder};
 ///
-/// // The agent of your program; its models and tools are in the parts.
+/// // The agent of your program; its models and tools are in the config.
 /// let agent = |session: &Session| {
 ///     let mut spec = session.top_agent("zoo/parrot", "Say good day.", "/".as_ref());
 ///     spec.system = vec!["You are polite.".into()];
@@ -52,10 +52,10 @@ use crate::stored_agent::{RestoredSession, StoredAgent, restore_session};
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// // Once, to make the recording:
 /// let file = folder.join("polite.jsonl");
-/// let mut parts = SessionConfig::new(Catalog::default());
-/// parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
-/// parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
-/// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
+/// let mut config = SessionConfig::new(Catalog::default());
+/// config.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
+/// config.record.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
+/// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), config)?;
 /// let (spec, authority) = agent(&session);
 /// runtime.block_on(session.run(spec, authority, &Cancel::new()));
 ///
@@ -82,21 +82,21 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Creates a replay with these parts of a program. Its models need not exist. Its tools are
+    /// Creates a replay with the configuration of a program. Its models need not exist. Its tools are
     /// sent to models and, except for those that start agents, not called.
     #[must_use]
-    pub fn new(recording: Recording, mut parts: SessionConfig) -> Self {
+    pub fn new(recording: Recording, mut config: SessionConfig) -> Self {
         let header = recording.header();
         let id = header.session.clone();
-        parts.record.secret = header.secret.clone();
-        parts.record.recorder = None;
-        parts.observers.iter().for_each(|observer| observer.on_restore(&recording.before));
-        let restored = restore_session(&recording.before, &parts);
-        let play = Arc::new(Playback::new(recording, std::mem::take(&mut parts.observers)));
+        config.record.secret = header.secret.clone();
+        config.record.recorder = None;
+        config.observers.iter().for_each(|observer| observer.on_restore(&recording.before));
+        let restored = restore_session(&recording.before, &config);
+        let play = Arc::new(Playback::new(recording, std::mem::take(&mut config.observers)));
         let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };
         // A place where nothing can be written.
         let nowhere = SessionDir::new("/dev/null");
-        let session = Session::with_journal(&nowhere, id, parts, Arc::new(NoJournal), restored);
+        let session = Session::with_journal(&nowhere, id, config, Arc::new(NoJournal), restored);
         Self { session, play }
     }
 
@@ -158,7 +158,7 @@ impl Journal for NoJournal {
         json.map_err(|error| JournalError { path: PathBuf::new(), source: error.into() })
     }
 
-    fn append(&self, _: &Record, _: &RawValue) -> Result<(), JournalError> {
+    fn append(&self, _: &[EncodedRecord]) -> Result<(), JournalError> {
         let source = std::io::Error::other("a replay makes no records of its own");
         Err(JournalError { path: PathBuf::new(), source })
     }

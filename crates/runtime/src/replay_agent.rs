@@ -236,7 +236,7 @@ impl ReplayAgent {
         self.sent.truncate(sent.kept);
         self.sent.extend(sent.added.iter().cloned());
         let spec = &self.cx.view.spec;
-        let models = &self.cx.shared.parts.models;
+        let models = &self.cx.shared.config.models;
         if !models.may_serve(spec, &sent.model, &sent.at_provider) {
             let now = format!(
                 "the model is {}, with no fallback to {} (at its provider {})",
@@ -246,7 +246,7 @@ impl ReplayAgent {
         }
         let messages = self.cx.state.messages();
         let messages = readable_by(&messages, &sent.model);
-        let has_budget = self.cx.shared.parts.budgets.limit(spec.depth > 0);
+        let has_budget = self.cx.shared.config.budgets.limit(spec.depth > 0);
         let options = recorded_options(&spec.options, &sent.options, has_budget);
         let now = Request {
             model: &sent.at_provider,

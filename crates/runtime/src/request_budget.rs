@@ -92,7 +92,7 @@ impl RequestBudget {
     pub(crate) fn open(cx: &Arc<AgentContext>) -> Self {
         let shared = &cx.shared;
         let spec = cx.spec();
-        let limited = shared.parts.budgets.limit(spec.depth > 0) && shared.play.is_none();
+        let limited = shared.config.budgets.limit(spec.depth > 0) && shared.play.is_none();
         let is_new = cx.state.read().run().iterations() == 0;
         let budget = limited.then(|| shared.budget.open(spec, is_new));
         Self {
@@ -123,6 +123,17 @@ impl RequestBudget {
     /// Reserves what the next request may cost. Where that does not fit, a closing answer is asked
     /// for, and where not even that fits, the agent ends. Whether the request may be sent.
     pub(crate) async fn reserve(
+        &mut self,
+        tools: ToolChoice,
+        route: &ModelRoute,
+    ) -> Result<bool, JournalError> {
+        match self.budget {
+            Some(_) => Box::pin(self.reserve_within(tools, route)).await,
+            None => Ok(true),
+        }
+    }
+
+    async fn reserve_within(
         &mut self,
         tools: ToolChoice,
         route: &ModelRoute,
@@ -380,7 +391,7 @@ impl RequestBudget {
         let cost = Cost::of(usage, route.price);
         self.wider_output = None;
         let is_summary = self.summary_bytes.is_some();
-        if !estimated && !is_summary && self.cx.shared.parts.budgets.limit(true) {
+        if !estimated && !is_summary && self.cx.shared.config.budgets.limit(true) {
             let route = RouteKey { name: &route.name, is_child: self.cx.view.spec.depth > 0 };
             self.cx.shared.budget.learn(route, self.pending_bytes(), context);
         }
@@ -406,9 +417,9 @@ impl RequestBudget {
         let begun = arrived.is_some() || said > 0 || error.kind == FailureKind::Incomplete;
         error.estimated = error.usage.is_none() && begun;
         let usage = match error.usage.as_deref().copied() {
-            Some(told) => {
+            Some(reported) => {
                 let least = self.within_limit(said.div_ceil(BYTES_PER_TOKEN));
-                Some(Usage { output: told.output.max(least), ..told })
+                Some(Usage { output: reported.output.max(least), ..reported })
             }
             None => begun.then(|| self.estimate(said.div_ceil(BYTES_PER_TOKEN), route)),
         };

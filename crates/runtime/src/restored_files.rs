@@ -35,13 +35,13 @@ pub(crate) fn restore_files(records: &[Record]) -> FileLedger {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::PathBuf;
 
     use super::*;
     use deputize_core::event::ToolEnd;
     use deputize_core::file_state::{FileVersion, StaleWrite};
     use deputize_core::message::{CallStatus, ModelText};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{AgentId, CallId, SessionId, ToolResult};
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
                     text,
                     fingerprint: String::new(),
                     images: Vec::new(),
-                    sources: BTreeSet::new(),
+                    sources: SourceSet::new(),
                 },
                 args_bytes: 0,
                 ms: 0,

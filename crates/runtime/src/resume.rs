@@ -1,6 +1,6 @@
 //! Resumes a stored session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
@@ -13,6 +13,7 @@ use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Step;
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Event, Outcome, SessionId, Status, describe_error,
 };
@@ -29,9 +30,9 @@ use crate::stored_agent::StoredAgent;
 pub struct UnknownCall {
     /// Whose it is.
     pub agent: AgentId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call, as the model wrote them.
     pub arguments: String,
 }
 
@@ -67,7 +68,7 @@ pub struct Continue {
     /// The person's new message, if any.
     pub message: Option<String>,
     /// Sources of parts of the message, beside the person.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Images that the model sees with the message.
     pub images: Vec<Image>,
     /// Another model for the top agent, if any.
@@ -133,7 +134,7 @@ pub(crate) async fn resume_top_agent(
     if let Some(blocked) = record_turn(shared, &stored, how, cancel).await? {
         return Ok(blocked);
     }
-    let authority = authority.intersect(&stored.spec.grant);
+    let authority = Arc::new(authority.intersect(&stored.spec.grant));
     let spec = stored.spec.clone();
     let agent = resume_agent(shared, stored, authority, signal_below(shared, cancel));
     Ok(run_to_end(shared, &spec, agent.map_err(|error| describe_error(&error))).await)
@@ -152,7 +153,7 @@ fn change_spec(
     if let Some(approver) = how.approver {
         spec.approver = approver;
     }
-    if !how.images.is_empty() && !shared.parts.models.sees_images(&spec.model) {
+    if !how.images.is_empty() && !shared.config.models.sees_images(&spec.model) {
         return Err(ResumeError::NoVision(spec.model.clone()));
     }
     Ok(())
@@ -191,7 +192,7 @@ async fn record_turn(
         if rests {
             shared.bus.record(spec, Event::AgentResume { max_iterations, task: None })?;
         }
-        let text = shared.parts.secrets.scrub(&text).into_owned();
+        let text = shared.config.secrets.scrub(&text).into_owned();
         let message = message_of(&text, &how.sources, &how.images);
         if let Some(blocked) = submit(shared, spec, message, cancel).await? {
             return Ok(Some(blocked));
@@ -227,7 +228,7 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     if !parent.state.read().mailbox().is_empty() {
         return true;
     }
-    let told = parent.state.read().run().delivered().clone();
+    let arrived = parent.state.read().run().delivered().clone();
     let is_one = |stored: &StoredAgent| {
         let spec = &stored.spec;
         spec.background && spec.parent.as_ref() == Some(&parent.spec.id)
@@ -235,12 +236,12 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     let tree = shared.tree();
     tree.stored.iter().any(|(id, stored)| {
         let number = stored.state.read().end_number();
-        is_one(stored) && !told.contains(&ChildEndId { child: id.clone(), number })
+        is_one(stored) && !arrived.contains(&ChildEndId { child: id.clone(), number })
     })
 }
 
 /// Returns a message of the person, which has parts of other sources.
-fn message_of(text: &str, others: &BTreeSet<Source>, images: &[Image]) -> UserMessage {
+fn message_of(text: &str, others: &SourceSet, images: &[Image]) -> UserMessage {
     let sources = others.iter().cloned().chain([Source::user()]);
     UserMessage { images: images.to_vec(), ..UserMessage::new(text).with_sources(sources) }
 }
@@ -252,8 +253,8 @@ async fn submit(
     message: UserMessage,
     cancel: &Cancel,
 ) -> Result<Option<Outcome>, JournalError> {
-    let moment = HookEvent::UserPromptSubmit { prompt: &message.text };
-    let asked = Box::pin(shared.hooks.run(spec, moment, cancel));
+    let event = HookEvent::UserPromptSubmit { prompt: &message.text };
+    let asked = Box::pin(shared.hooks.run(spec, event, cancel));
     let Some(reason) = asked.await? else {
         shared.bus.record(spec, Event::Message(message))?;
         return Ok(None);
@@ -267,7 +268,7 @@ async fn submit(
 /// Agents under way with the model that the top agent had go on with its new one, where
 /// nothing else names the old one any more.
 fn follow_model(shared: &SessionInner, was: &str, now: &str) {
-    if shared.parts.models.route(was).is_some() || shared.parts.external.contains_key(was) {
+    if shared.config.models.route(was).is_some() || shared.config.external.contains_key(was) {
         return;
     }
     for stored in shared.tree().stored.values_mut() {

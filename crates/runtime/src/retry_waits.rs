@@ -27,11 +27,11 @@ impl RetryWaits {
         error: &ModelError,
         next: NextAttempt,
     ) -> Option<Duration> {
-        let parts = &self.cx.shared.parts;
+        let config = &self.cx.shared.config;
         let (NextAttempt::Wait(opens) | NextAttempt::Queue(opens)) = next else { return None };
-        let jitter = parts.requests.random.lock().u32(..=1000);
-        let wait = retry_wait(&parts.requests.retry, attempt, error, jitter)?.max(opens);
-        (self.total + wait <= parts.requests.retry.total_wait).then_some(wait)
+        let jitter = config.requests.random.lock().u32(..=1000);
+        let wait = retry_wait(&config.requests.retry, attempt, error, jitter)?.max(opens);
+        (self.total + wait <= config.requests.retry.total_wait).then_some(wait)
     }
 
     /// Waits, and returns whether the agent was cancelled meanwhile.

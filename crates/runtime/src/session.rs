@@ -1,6 +1,5 @@
 //! A session: one top agent, all its descendants, one journal.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -9,7 +8,9 @@ use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::event::Journal;
 use deputize_core::model::ModelOptions;
-use deputize_core::sanitize::{Source, frame_quote};
+use deputize_core::sanitize::frame_quote;
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::{Progress, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, Cancel, Catalog, Observer, Outcome, Record, ResourceMap,
@@ -23,6 +24,7 @@ use crate::agent_tree::AgentTree;
 use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::bus::{Bus, JournalState};
+use crate::child_authority::ChildAuthorities;
 use crate::hook_runner::HookRunner;
 use crate::launch::{ReadyAgent, resume_agent, start};
 use crate::recording::RecordingStart;
@@ -53,7 +55,7 @@ fn observers_of(settings: ResourceMap, shared: &Weak<SessionInner>) -> ResourceM
     settings.get_or_insert_with(|| {
         Progress::new(move |agent, call, text| {
             if let Some(shared) = shared.upgrade() {
-                shared.bus.progress(agent, call, &shared.parts.secrets.scrub(text));
+                shared.bus.progress(agent, call, &shared.config.secrets.scrub(text));
             }
         })
     });
@@ -80,47 +82,47 @@ impl Session {
     pub fn create(
         dir: &SessionDir,
         id: SessionId,
-        parts: SessionConfig,
+        config: SessionConfig,
     ) -> Result<Self, SessionError> {
         let header = Header {
             format: crate::store::FORMAT,
             session: id.clone(),
-            created: parts.clock.now_ms(),
-            secret: parts.record.secret.clone(),
+            created: config.clock.now_ms(),
+            secret: config.record.secret.clone(),
         };
         let file = SessionFile::create(dir, &header)?;
-        begin_recording(&parts, &id, None);
-        Ok(Self::with_journal(dir, id, parts, Arc::new(file), RestoredSession::default()))
+        begin_recording(&config, &id, None);
+        Ok(Self::with_journal(dir, id, config, Arc::new(file), RestoredSession::default()))
     }
 
     /// Returns a session whose records go to a journal.
     pub(crate) fn with_journal(
         dir: &SessionDir,
         id: SessionId,
-        mut parts: SessionConfig,
+        mut config: SessionConfig,
         journal: Arc<dyn Journal>,
         restored: RestoredSession,
     ) -> Self {
-        let recorder = parts.record.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
+        let recorder = config.record.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
         let bus = Arc::new(Bus::new(
-            Arc::clone(&parts.clock),
+            Arc::clone(&config.clock),
             journal,
-            recorder.into_iter().chain(std::mem::take(&mut parts.observers)).collect(),
+            recorder.into_iter().chain(std::mem::take(&mut config.observers)).collect(),
             Arc::clone(&restored.states),
             JournalState { next: restored.next, texts: restored.texts },
         ));
         let registry = Arc::new(AgentRegistry::new(AgentTree::of(restored.agents)));
-        let secrets = Arc::new(std::mem::take(&mut parts.secrets));
+        let secrets = Arc::new(std::mem::take(&mut config.secrets));
         let shared = Arc::new_cyclic(|weak: &Weak<SessionInner>| SessionInner {
             hooks: HookRunner {
                 session: id.clone(),
-                hooks: std::mem::take(&mut parts.hooks.hooks),
-                time_limit: parts.hooks.time_limit,
+                hooks: std::mem::take(&mut config.hooks.hooks),
+                time_limit: config.hooks.time_limit,
                 secrets: Arc::clone(&secrets),
                 bus: Arc::clone(&bus),
             },
             approvals: Approvals {
-                approver: Arc::clone(&parts.approver),
+                approver: Arc::clone(&config.approver),
                 registry: Arc::clone(&registry),
                 bus: Arc::clone(&bus),
                 disk: Arc::clone(dir.disk()),
@@ -135,23 +137,24 @@ impl Session {
                 id: id.clone(),
                 spill: dir.spill(&id),
                 files: restored.files,
-                settings: observers_of(std::mem::take(&mut parts.tools.settings), weak),
+                settings: observers_of(std::mem::take(&mut config.tools.settings), weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
                 control: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
             budget: Arc::new(BudgetLedger::new(
-                parts.budgets,
+                config.budgets,
                 restored.spent,
                 restored.cost_history,
             )),
             play: restored.play,
-            children_time: parts
+            children_time: config
                 .children
                 .time_limit
                 .map(|most| Arc::new(TimeLimit::new(most, restored.children_time))),
             tasks: TaskTracker::new(),
-            parts: SessionParts::new(parts, secrets),
+            child_authorities: ChildAuthorities::default(),
+            config: SessionParts::new(config, secrets),
         });
         Self { shared, id }
     }
@@ -165,7 +168,7 @@ impl Session {
     /// Returns the program's tools.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
-        &self.shared.parts.tools.catalog
+        &self.shared.config.tools.catalog
     }
 
     /// Returns the spec of a top agent with a model, a task, all tools of the program, and what the
@@ -173,7 +176,7 @@ impl Session {
     #[must_use]
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
-        let memory = self.shared.parts.memory.as_ref();
+        let memory = self.shared.config.memory.as_ref();
         let memory = memory.and_then(|memory| memory.snapshot());
         let (memory, system_sources) = memory.map(|it| (it.text, it.sources)).unzip();
         let source = Source::tool("memory");
@@ -196,7 +199,7 @@ impl Session {
     /// Returns the view of an agent without creating it: what its model would get.
     #[must_use]
     pub fn preview(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
-        self.shared.view_of(spec, authority)
+        self.shared.view_of(Arc::new(spec), Arc::new(authority))
     }
 
     /// Returns the control of the session, usable while it runs.
@@ -208,13 +211,13 @@ impl Session {
     /// Runs the top agent to the end of its turn, and its descendants with it. When this
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
-        let spec = self.shared.without_secrets(spec);
+        let spec = self.shared.without_secrets(Arc::new(spec));
         let shared = &self.shared;
         let run = async {
             let agent = record_start(shared, &spec).map_err(|error| describe_error(&error));
             let agent = agent.and_then(|()| {
                 let cancel = signal_below(shared, cancel);
-                let started = start(shared, spec.clone(), authority, cancel);
+                let started = start(shared, Arc::clone(&spec), Arc::new(authority), cancel);
                 started.map_err(|error| describe_error(&error))
             });
             run_to_end(shared, &spec, agent).await
@@ -238,10 +241,13 @@ impl Session {
         let cancel = shared.cancel.child();
         match stored {
             Some(stored) => {
-                let authority = authority.intersect(&stored.spec.grant);
+                let authority = Arc::new(authority.intersect(&stored.spec.grant));
                 resume_agent(shared, stored, authority, cancel)
             }
-            None => start(shared, shared.without_secrets(spec), authority, cancel),
+            None => {
+                let spec = shared.without_secrets(Arc::new(spec));
+                start(shared, spec, Arc::new(authority), cancel)
+            }
         }
     }
 
@@ -265,11 +271,11 @@ impl Session {
     pub fn open(
         dir: &SessionDir,
         id: SessionId,
-        parts: SessionConfig,
+        config: SessionConfig,
     ) -> Result<(Self, Recovery), SessionError> {
         let (file, stored) = SessionFile::open(dir, &id)?;
-        let mut parts = parts;
-        parts.record.secret = stored.header.secret.clone();
+        let mut config = config;
+        config.record.secret = stored.header.secret.clone();
         let dropped_bytes = match stored.tail {
             FileTail::Whole => 0,
             FileTail::Torn { bytes } => {
@@ -277,11 +283,11 @@ impl Session {
                 bytes
             }
         };
-        parts.observers.iter().for_each(|observer| observer.on_restore(&stored.records));
-        let restored = restore_session(&stored.records, &parts);
-        let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
-        begin_recording(&parts, &id, Some(&stored.records));
-        Ok((Self::with_journal(dir, id, parts, Arc::new(file), restored), recovery))
+        config.observers.iter().for_each(|observer| observer.on_restore(&stored.records));
+        let restored = restore_session(&stored.records, &config);
+        let recovery = Recovery::of(&restored.agents, &id, &config.tools.catalog, dropped_bytes);
+        begin_recording(&config, &id, Some(&stored.records));
+        Ok((Self::with_journal(dir, id, config, Arc::new(file), restored), recovery))
     }
 
     /// Returns the spec of the stored top agent.
@@ -313,16 +319,16 @@ impl Session {
 
 /// Begins a recording, if there is to be one, with what was there before.
 pub(crate) fn begin_recording(
-    parts: &SessionConfig,
+    config: &SessionConfig,
     session: &SessionId,
     before: Option<&[Record]>,
 ) {
-    if let Some(recorder) = &parts.record.recorder {
+    if let Some(recorder) = &config.record.recorder {
         recorder.begin(&RecordingStart {
-            program: &parts.record.program,
+            program: &config.record.program,
             session,
-            created: parts.clock.now_ms(),
-            secret: &parts.record.secret,
+            created: config.clock.now_ms(),
+            secret: &config.record.secret,
             before,
         });
     }
@@ -340,13 +346,13 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         spawned_by: None,
         goal: task.to_owned(),
         task: task.to_owned(),
-        task_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
         model: model.to_owned(),
         images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
-        system_sources: BTreeSet::new(),
+        system_sources: SourceSet::new(),
         prefill: Vec::new(),
         is_fork: false,
         toolsets: Vec::new(),

@@ -48,13 +48,13 @@ pub enum SyncMode {
 pub struct SessionConfig {
     /// The program's tools.
     pub tools: ToolConfig,
-    /// The models.
+    /// Models that agents can use, by name.
     pub models: Models,
     /// Ways to agents that are programs of their own, by the name that specs have for a model.
     pub external: BTreeMap<String, Arc<dyn ExternalAgents>>,
     /// How models are asked.
     pub requests: RequestConfig,
-    /// The rules.
+    /// Rules that judge each call.
     pub policy: Arc<dyn Policy>,
     /// Who is asked.
     pub approver: Arc<dyn Approver>,
@@ -70,7 +70,7 @@ pub struct SessionConfig {
     pub hooks: HookConfig,
     /// Memory across sessions; `None` for no memory.
     pub memory: Option<Arc<dyn Memory>>,
-    /// The time.
+    /// Source of the present time.
     pub clock: Arc<dyn Clock>,
     /// How the session is put on record.
     pub record: RecordConfig,

@@ -36,9 +36,9 @@ pub enum ControlError {
     #[error("{} below `{agent}` and would end with it: stop the whole tree",
             if *count == 1 { "1 agent runs".to_owned() } else { format!("{count} agents run") })]
     NotAlone {
-        /// The agent.
+        /// ID of the agent.
         agent: AgentId,
-        /// How many.
+        /// Number of agents below it.
         count: usize,
     },
     /// The session file takes no record.

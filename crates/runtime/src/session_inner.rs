@@ -27,6 +27,7 @@ use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::budgets::Budgets;
 use crate::bus::Bus;
+use crate::child_authority::ChildAuthorities;
 use crate::compaction_config::CompactionConfig;
 use crate::declare::declare;
 use crate::hook_runner::HookRunner;
@@ -41,7 +42,7 @@ use crate::validate::Checker;
 
 /// Everything the agents of a session share.
 pub(crate) struct SessionInner {
-    pub(crate) parts: SessionParts,
+    pub(crate) config: SessionParts,
     pub(crate) bus: Arc<Bus>,
     pub(crate) registry: Arc<AgentRegistry>,
     pub(crate) hooks: HookRunner,
@@ -58,6 +59,7 @@ pub(crate) struct SessionInner {
     /// The time that children may take together, where it is limited.
     pub(crate) children_time: Option<Arc<TimeLimit>>,
     pub(crate) tasks: TaskTracker,
+    pub(crate) child_authorities: ChildAuthorities,
 }
 
 impl std::fmt::Debug for SessionInner {
@@ -150,10 +152,19 @@ impl SessionInner {
         self.registry.tree()
     }
 
-    /// A spec whose texts hold no secret. A text that holds none stays the same allocation,
-    /// which agents share.
-    pub(crate) fn without_secrets(&self, mut spec: AgentSpec) -> AgentSpec {
-        let secrets = &self.parts.secrets;
+    /// A spec whose texts hold no secret: the same one if none has any, and else a text that holds
+    /// none stays the same allocation, which agents share.
+    pub(crate) fn without_secrets(&self, mut shared: Arc<AgentSpec>) -> Arc<AgentSpec> {
+        let secrets = &self.config.secrets;
+        let is_clean = |text: &str| matches!(secrets.scrub(text), Cow::Borrowed(_));
+        let is_clean = shared.system.iter().all(|block| is_clean(block))
+            && is_clean(&shared.goal)
+            && is_clean(&shared.task)
+            && shared.context.as_ref().is_none_or(|text| is_clean(text));
+        if is_clean {
+            return shared;
+        }
+        let spec = Arc::make_mut(&mut shared);
         for block in &mut spec.system {
             if let Cow::Owned(scrubbed) = secrets.scrub(block) {
                 *block = scrubbed.into();
@@ -164,7 +175,7 @@ impl SessionInner {
                 *text = scrubbed;
             }
         }
-        spec
+        shared
     }
 
     /// Returns the rights of a child, on every path that starts one: its request, within its
@@ -173,19 +184,12 @@ impl SessionInner {
         &self,
         parent: &AgentView,
         grant: &Grant,
-    ) -> Result<Authority, AttachError> {
-        let levels = parent.authority.spawn_depth().checked_sub(1);
-        let below =
-            Grant { spawn_depth: Some(levels.ok_or(AttachError::Depth)?), ..Grant::default() };
-        Ok(parent
-            .authority
-            .intersect(grant)
-            .intersect(&self.parts.children.grant)
-            .intersect(&below))
+    ) -> Result<Arc<Authority>, AttachError> {
+        self.child_authorities.of(&parent.authority, grant, &self.config.children.grant)
     }
 
     fn no_price(&self, spec: &AgentSpec) -> AttachError {
-        let setting = self.parts.children.setting_names.note("prices");
+        let setting = self.config.children.setting_names.note("prices");
         AttachError::NoPrice { model: spec.model.clone(), setting }
     }
 
@@ -203,9 +207,9 @@ impl SessionInner {
         if !may.may_use_model(&spec.model) {
             return Err(AttachError::ModelRefused(spec.model.clone()));
         }
-        if self.parts.external.contains_key(&spec.model) {
+        if self.config.external.contains_key(&spec.model) {
             // What it costs, and how much it takes, is not known to anybody here.
-            let budgets = &self.parts.budgets;
+            let budgets = &self.config.budgets;
             let child = spec.depth > 0;
             return match (budgets.need_prices(child), budgets.limit(child)) {
                 (true, _) => Err(self.no_price(spec)),
@@ -216,10 +220,10 @@ impl SessionInner {
                 (false, false) => Ok(Vec::new()),
             };
         }
-        let routes = self.parts.models.routes(spec);
+        let routes = self.config.models.routes(spec);
         let mut routes = routes.ok_or_else(|| AttachError::Model(spec.model.clone()))?;
         routes.retain(|route| may.may_use_model(&route.name));
-        if self.parts.budgets.need_prices(spec.depth > 0) {
+        if self.config.budgets.need_prices(spec.depth > 0) {
             if routes.first().is_some_and(|own| own.price.is_none()) {
                 return Err(self.no_price(spec));
             }
@@ -236,14 +240,14 @@ impl SessionInner {
     /// The tools that an agent begins with.
     fn catalog_for(&self, agent: &AgentId) -> Arc<Catalog> {
         match &self.play {
-            Some(play) => play.tools_of(agent, &self.parts.tools.catalog),
-            None => self.parts.tools.current(),
+            Some(play) => play.tools_of(agent, &self.config.tools.catalog),
+            None => self.config.tools.current(),
         }
     }
 
     /// Refreshes the program's tools, and records notes about them at this agent.
     pub(crate) async fn look_at_tools(&self, by: &AgentSpec) -> Arc<Catalog> {
-        let (now, notes) = self.parts.tools.refresh().await;
+        let (now, notes) = self.config.tools.refresh().await;
         for message in notes {
             // A journal that takes no records ends the agent at its next one.
             let _kept =
@@ -252,11 +256,15 @@ impl SessionInner {
         now
     }
 
-    pub(crate) fn view_of(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
+    pub(crate) fn view_of(
+        &self,
+        spec: Arc<AgentSpec>,
+        authority: Arc<Authority>,
+    ) -> Arc<AgentView> {
         let mut view = AgentView {
             catalog: self.catalog_for(&spec.id),
-            spec: Arc::new(spec),
-            authority: Arc::new(authority),
+            spec,
+            authority,
             declared: Vec::new(),
             store: ResourceMap::default(),
             session: Arc::clone(&self.view),
@@ -272,7 +280,7 @@ impl SessionInner {
     /// An agent has ended for good, and its outcome is known. Keeps it if it may get a further task;
     /// forgets it otherwise. What is kept has no messages: the session file has them.
     pub(crate) fn keep_continuable(&self, ended: StoredAgent) {
-        let lifecycle = self.parts.children.lifecycle.as_ref();
+        let lifecycle = self.config.children.lifecycle.as_ref();
         let may_continue = lifecycle.is_some_and(|lifecycle| lifecycle.continues_children());
         let id = ended.spec.id.clone();
         let status = ended.state.read().outcome().map_or(Status::Error, |end| end.status);

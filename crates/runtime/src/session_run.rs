@@ -53,7 +53,7 @@ pub(crate) async fn record_end(
 /// Waits until all up to this record is durable, and returns the outcome, which says so if that
 /// failed.
 pub(crate) async fn kept_until(shared: &SessionInner, seq: u64, outcome: Outcome) -> Outcome {
-    if shared.parts.record.sync == SyncMode::Never {
+    if shared.config.record.sync == SyncMode::Never {
         return outcome;
     }
     match shared.bus.durable(seq).await {
@@ -85,9 +85,9 @@ pub(crate) fn record_start(shared: &SessionInner, spec: &AgentSpec) -> Result<()
         cwd: spec.cwd.clone(),
         model: spec.model.clone(),
         toolsets: spec.toolsets.iter().map(ToString::to_string).collect(),
-        program: shared.parts.record.program.clone(),
-        endpoint: shared.parts.record.endpoint.clone(),
-        config_file: shared.parts.record.config_file.clone(),
+        program: shared.config.record.program.clone(),
+        endpoint: shared.config.record.endpoint.clone(),
+        config_file: shared.config.record.config_file.clone(),
     };
     shared.bus.record(spec, Event::SessionStart(start)).map(|_| ())
 }

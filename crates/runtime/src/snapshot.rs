@@ -69,7 +69,8 @@ const PROGRESS_CHARS: usize = 300;
 pub struct SessionSnapshot {
     tools: Arc<Catalog>,
     keeps_outcomes: bool,
-    agents: IndexMap<AgentId, AgentSnapshot>,
+    /// In boxes: there may be many, and the map grows by doubling.
+    agents: IndexMap<AgentId, Box<AgentSnapshot>>,
     /// The children of each agent, in the order they started.
     children: IndexMap<AgentId, Vec<AgentId>>,
     /// Agents whose parent has not started, in the order they started.
@@ -203,7 +204,7 @@ impl SessionSnapshot {
         let id = agent.id.clone();
         let parent = agent.parent.clone();
         self.unstarted.retain(|task| task.agent != id);
-        if self.agents.insert(id.clone(), agent).is_some() {
+        if self.agents.insert(id.clone(), Box::new(agent)).is_some() {
             return;
         }
         self.roots.retain(|root| {
@@ -263,20 +264,20 @@ impl SessionSnapshot {
     /// record.
     #[must_use]
     pub fn top(&self) -> Option<&AgentSnapshot> {
-        self.roots.first().and_then(|id| self.agents.get(id))
+        self.roots.first().and_then(|id| self.agent(id))
     }
 
     /// Returns an agent that has started.
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&AgentSnapshot> {
-        self.agents.get(id)
+        self.agents.get(id).map(|agent| &**agent)
     }
 
     /// Returns the agents, each before its children.
     pub fn agents(&self) -> impl Iterator<Item = &AgentSnapshot> {
         let mut open: Vec<&AgentId> = self.roots.iter().rev().collect();
         std::iter::from_fn(move || {
-            let agent = self.agents.get(open.pop()?)?;
+            let agent = self.agent(open.pop()?)?;
             open.extend(self.children(&agent.id).iter().rev());
             Some(agent)
         })
@@ -299,10 +300,10 @@ impl SessionSnapshot {
     #[must_use]
     pub fn task_path(&self, id: &AgentId) -> String {
         let mut path = Vec::new();
-        let mut next = self.agents.get(id);
+        let mut next = self.agent(id);
         while let Some(agent) = next {
             path.extend(agent.task_position());
-            let parent = agent.parent.as_ref().and_then(|parent| self.agents.get(parent));
+            let parent = agent.parent.as_ref().and_then(|parent| self.agent(parent));
             // Whatever a file says, the way up ends.
             next = parent.filter(|parent| parent.depth < agent.depth);
         }
@@ -363,7 +364,7 @@ impl SessionSnapshot {
     /// Returns the totals of all agents.
     #[must_use]
     pub fn totals(&self) -> TreeTotals {
-        self.agents.values().map(AgentSnapshot::totals).sum()
+        self.agents.values().map(|agent| agent.totals()).sum()
     }
 
     /// Returns the totals of each agent with its descendants.

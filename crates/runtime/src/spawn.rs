@@ -30,7 +30,7 @@ impl Spawn for Spawner {
     fn attach<'a>(
         &'a self,
         parent: &'a AgentView,
-        children: Vec<&'a AgentSpec>,
+        children: Vec<&'a Arc<AgentSpec>>,
         per_session: Option<u32>,
         cancel: &'a Cancel,
     ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {
@@ -38,12 +38,12 @@ impl Spawn for Spawner {
             let ids = children.iter().map(|spec| spec.id.clone()).collect();
             shared.tree().counter.reserve(parent.id(), &ids, per_session)?;
         }
-        let start = |spec: &'a AgentSpec| {
+        let start = |spec: &'a Arc<AgentSpec>| {
             ChildStart::new(move || {
                 Box::pin(async move {
                     let gone = || AttachError::Journal("the session has ended".to_owned());
                     let shared = self.shared.upgrade().ok_or_else(gone)?;
-                    let agent = start_or_resume(&shared, parent, spec.clone(), cancel).await?;
+                    let agent = start_or_resume(&shared, parent, Arc::clone(spec), cancel).await?;
                     Ok(Box::new(agent) as Box<dyn Agent>)
                 })
             })
@@ -91,7 +91,7 @@ impl AgentControl for Spawner {
         let Some(shared) = self.shared.upgrade() else { return Delivery::Ended };
         let handle = shared.tree().live.get(to).cloned();
         // Without a journal everything ends.
-        let text = shared.parts.secrets.scrub(&text).into_owned();
+        let text = shared.config.secrets.scrub(&text).into_owned();
         let sources = shared.states.parent_sources(from);
         let left = handle.and_then(|handle| handle.deliver(text, sources, &shared.bus).ok());
         left.unwrap_or(Delivery::Ended)
@@ -123,7 +123,7 @@ impl AgentControl for Spawner {
 async fn start_or_resume(
     shared: &Arc<SessionInner>,
     parent: &AgentView,
-    spec: AgentSpec,
+    spec: Arc<AgentSpec>,
     cancel: &Cancel,
 ) -> Result<LocalAgent, AttachError> {
     if let Some(play) = &shared.play {
@@ -134,9 +134,8 @@ async fn start_or_resume(
         }
     }
     if spec.background {
-        let told = Arc::new(spec.clone());
-        begin_background(shared, parent, spec)?;
-        return Ok(LocalAgent::in_background(told));
+        begin_background(shared, parent, Arc::clone(&spec))?;
+        return Ok(LocalAgent::in_background(spec));
     }
     let stored = shared.tree().stored.remove(&spec.id);
     let Some(stored) = stored else {
@@ -168,7 +167,7 @@ fn attach_stored(
     cancel: &Cancel,
 ) -> Result<LocalAgent, AttachError> {
     let (send, outcome) = oneshot::channel();
-    let on_end = move |outcome| _ = send.send(outcome);
+    let on_end = move |outcome| _ = send.send(Box::new(outcome));
     let ended = stored.state.read().outcome().cloned();
     let spec = Arc::new(stored.spec.clone());
     if let Some(ended) = ended {
@@ -188,14 +187,14 @@ fn attach_stored(
 /// Returns the program's tools as they are now, or as they were in the recording that is played.
 async fn current_tools(shared: &SessionInner, parent: &AgentView, call: CallId) -> Arc<Catalog> {
     match &shared.play {
-        Some(play) => play.tools_for(parent.id(), call, &shared.parts.tools.catalog),
+        Some(play) => play.tools_for(parent.id(), call, &shared.config.tools.catalog),
         None => shared.look_at_tools(&parent.spec).await,
     }
 }
 
 /// Where the outcome of an agent comes from.
 enum OutcomeSource {
-    Runs(oneshot::Receiver<Outcome>),
+    Runs(oneshot::Receiver<Box<Outcome>>),
     /// Its parent gets a message.
     Background,
 }
@@ -214,12 +213,12 @@ impl LocalAgent {
         let cancel = Some(agent.cx.cancel.clone());
         let (send, outcome) = oneshot::channel();
         // Whoever no longer waits finds the outcome in the journal.
-        launch(agent, Box::new(move |outcome| _ = send.send(outcome)));
+        launch(agent, Box::new(move |outcome| _ = send.send(Box::new(outcome))));
         Self { spec, cancel, source: OutcomeSource::Runs(outcome) }
     }
 
     /// An agent that does not go on.
-    const fn ending(spec: Arc<AgentSpec>, outcome: oneshot::Receiver<Outcome>) -> Self {
+    const fn ending(spec: Arc<AgentSpec>, outcome: oneshot::Receiver<Box<Outcome>>) -> Self {
         Self { spec, cancel: None, source: OutcomeSource::Runs(outcome) }
     }
 
@@ -229,7 +228,7 @@ impl LocalAgent {
 
     pub(crate) async fn wait(mut self) -> Outcome {
         let outcome = match std::mem::replace(&mut self.source, OutcomeSource::Background) {
-            OutcomeSource::Runs(outcome) => outcome.await.ok(),
+            OutcomeSource::Runs(outcome) => outcome.await.ok().map(|outcome| *outcome),
             OutcomeSource::Background => None,
         };
         self.cancel = None;

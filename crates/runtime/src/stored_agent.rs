@@ -47,17 +47,17 @@ pub(crate) struct RestoredSession {
 }
 
 /// Returns the state of a resumed session, from its records.
-pub(crate) fn restore_session(records: &[Record], parts: &SessionConfig) -> RestoredSession {
+pub(crate) fn restore_session(records: &[Record], config: &SessionConfig) -> RestoredSession {
     let texts = collect_texts(records);
     let states = AgentStates::of(records);
     let mut times = EarlierTimes::of(records);
     let agents = stored_agents(records, &states, &texts, &mut times);
-    let has_budget = parts.budgets.limit(true);
+    let has_budget = config.budgets.limit(true);
     let cost_history = if has_budget { CostHistory::of(records) } else { CostHistory::default() };
     let mut spent = SessionCosts::default();
     for agent in agents.values() {
         let mut cost = agent.state.read().cost();
-        let lost = agent.lost_request(&parts.models, parts.budgets);
+        let lost = agent.lost_request(&config.models, config.budgets);
         cost += lost.map(|(_, cost)| cost).unwrap_or_default();
         spent.all += cost;
         if agent.spec.depth > 0 {

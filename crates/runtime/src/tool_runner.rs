@@ -180,16 +180,14 @@ impl ToolRunner {
     ) -> Result<NestedResult, JournalError> {
         let started = Instant::now();
         let done = self.finish(call, work).await?;
-        let secrets = &self.cx.shared.parts.secrets;
+        let secrets = &self.cx.shared.config.secrets;
         let scrub = |text: &String| secrets.scrub(text).into_owned();
         let output = (done.status == CallStatus::Ok).then_some(&done.output);
         let output = output.map(|it| (scrub(&it.content), it.notes.iter().map(scrub).collect()));
-        let end = self.tool_end(call, done, started.elapsed());
         // The text of a call that failed has its content and its notes, behind the reason.
-        let (content, notes) = output.unwrap_or_else(|| {
-            let text = end.content();
-            (text.strip_prefix("error: ").unwrap_or(&text).to_owned(), Vec::new())
-        });
+        let (content, notes) =
+            output.unwrap_or_else(|| (done.script_text(&self.boundary(call)), Vec::new()));
+        let end = self.tool_end(call, done, started.elapsed());
         let facts = end.facts.clone();
         let result = NestedResult { status: end.result.status, content, notes, facts };
         self.record_end(end).await?;
@@ -222,7 +220,7 @@ impl ToolRunner {
                 arguments: call.arguments.clone(),
             },
         )?;
-        if !entry.tool.may_repeat(&arguments) && self.cx.shared.parts.record.sync == SyncMode::Turn
+        if !entry.tool.may_repeat(&arguments) && self.cx.shared.config.record.sync == SyncMode::Turn
         {
             self.cx.shared.bus.durable(start.seq).await?;
         }
@@ -271,10 +269,10 @@ impl ToolRunner {
         if work.is_cancelled() {
             return Ok(Err(self.cancelled_before_start(call)));
         }
-        if let Some(refused) = refuse_mark(&self.cx.shared.parts.secrets, spec, &arguments) {
+        if let Some(refused) = refuse_mark(&self.cx.shared.config.secrets, spec, &arguments) {
             return Ok(Err(refused));
         }
-        let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
+        let verdict = self.cx.shared.config.policy.judge(spec, &arguments, &self.cx.view);
         if let Verdict::Deny(Denial { for_model, for_person }) = &verdict {
             let denial = Denial {
                 for_model: format!("denied: {for_model}"),
@@ -378,14 +376,19 @@ impl ToolRunner {
         done
     }
 
+    /// Returns the boundary of frames in a call's result.
+    fn boundary(&self, call: &ToolCall) -> String {
+        frame_boundary(&self.cx.shared.config.record.secret, self.cx.view.id(), call.id)
+    }
+
     /// Returns the end of a call for the record.
     fn tool_end(&self, call: &ToolCall, done: FinishedCall, took: Duration) -> ToolEnd {
+        let text = done.text();
         let facts = done.output.facts.into_iter();
-        let secrets = &self.cx.shared.parts.secrets;
+        let secrets = &self.cx.shared.config.secrets;
         // Nothing else can have it in it: it cannot be guessed.
-        let boundary =
-            frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id);
-        let framed = done.text.as_str().contains(&boundary);
+        let boundary = self.boundary(call);
+        let framed = text.as_str().contains(&boundary);
         let mut sources = self.cx.state.read().call_sources(call.id);
         sources.extend(done.sources);
         ToolEnd {
@@ -394,7 +397,7 @@ impl ToolRunner {
             result: ToolResult {
                 call: call.id,
                 status: done.status,
-                text: done.text,
+                text,
                 fingerprint: done.fingerprint,
                 images: done.output.images,
                 sources,
@@ -409,26 +412,24 @@ impl ToolRunner {
 
     /// Records the end of a call, after what it did to files.
     async fn record_end(&self, end: ToolEnd) -> Result<(), JournalError> {
-        let spec = &self.cx.view.spec;
-        let bus = &self.cx.shared.bus;
-        for fact in &end.facts {
-            match fact.clone() {
-                ToolEffect::FileRead { path, version, .. } => {
-                    bus.record(spec, Event::FileRead { path, version })?;
-                }
-                ToolEffect::FileWritten { path, version, created } => {
-                    bus.record(spec, Event::FileWrite { path, version, created })?;
-                }
-                ToolEffect::Command { .. }
-                | ToolEffect::FileRemoved { .. }
-                | ToolEffect::TodoChanged { .. }
-                | ToolEffect::OutsideRead { .. }
-                | ToolEffect::NotBegun { .. }
-                | ToolEffect::ShellMoved { .. } => {}
+        let file_event = |fact: &ToolEffect| match fact.clone() {
+            ToolEffect::FileRead { path, version, .. } => Some(Event::FileRead { path, version }),
+            ToolEffect::FileWritten { path, version, created } => {
+                Some(Event::FileWrite { path, version, created })
             }
+            ToolEffect::Command { .. }
+            | ToolEffect::FileRemoved { .. }
+            | ToolEffect::TodoChanged { .. }
+            | ToolEffect::OutsideRead { .. }
+            | ToolEffect::NotBegun { .. }
+            | ToolEffect::ShellMoved { .. } => None,
+        };
+        let mut events: Vec<Event> = end.facts.iter().filter_map(file_event).collect();
+        events.push(Event::ToolEnd(Box::new(end)));
+        match self.cx.shared.bus.record_all(&self.cx.view.spec, events)? {
+            Some(last) => self.cx.sync(last).await,
+            None => Ok(()),
         }
-        let record = bus.record(spec, Event::ToolEnd(Box::new(end)))?;
-        self.cx.sync(record.seq).await
     }
 }
 

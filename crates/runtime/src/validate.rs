@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn told(schema: &Value, value: &Value) -> Option<String> {
+    fn describe(schema: &Value, value: &Value) -> Option<String> {
         deputize_core::schema::bounded_schema(schema).unwrap();
         let validator = jsonschema::validator_for(schema).unwrap();
         mistakes(&validator, || schema.clone(), value, "it")
@@ -204,22 +204,22 @@ mod tests {
             }},
         });
         let value = json!({"name": "a", "left": {"name": 1}, "right": {"name": "b", "left": {}}});
-        insta::assert_snapshot!(told(&tree, &value).unwrap(), @r#"
+        insta::assert_snapshot!(describe(&tree, &value).unwrap(), @r#"
         /left/name: 1 is not of type "string"
         /right/left: "name" is a required property
         "#);
-        assert_eq!(told(&tree, &json!({"name": "a"})), None);
+        assert_eq!(describe(&tree, &json!({"name": "a"})), None);
     }
 
     #[test]
     fn an_unknown_argument_is_named_with_the_nearest_known_one() {
         let schema = json!({"properties": {"path": {}, "offset": {}}, "required": ["path"]});
-        let told = |given: Value| unknown_arguments(&schema, &given);
+        let describe = |given: Value| unknown_arguments(&schema, &given);
         assert_eq!(
-            told(json!({"pth": "a", "zebra": 1, "offset": 2})),
+            describe(json!({"pth": "a", "zebra": 1, "offset": 2})),
             ["there is no argument `pth`; did you mean `path`?", "there is no argument `zebra`"]
         );
-        assert_eq!(told(json!([])), [""; 0]);
+        assert_eq!(describe(json!([])), [""; 0]);
         let open = json!({"properties": {"path": {}}, "additionalProperties": {"type": "string"}});
         assert_eq!(unknown_arguments(&open, &json!({"pth": "a"})), [""; 0]);
     }
@@ -228,13 +228,13 @@ mod tests {
     fn a_schema_that_looks_at_each_level_twice_is_done_with_a_deep_value() {
         let twice = json!([{"$ref": "#"}, {"$ref": "#"}]);
         let back = json!({"properties": {"a": {"allOf": twice}, "z": {"type": "integer"}}});
-        assert_eq!(told(&back, &deep(100, json!({}))), None);
+        assert_eq!(describe(&back, &deep(100, json!({}))), None);
         let mut wrong = deep(100, json!({}));
         wrong["z"] = json!("x");
-        assert!(told(&back, &wrong).unwrap().contains("nest it less deep"));
+        assert!(describe(&back, &wrong).unwrap().contains("nest it less deep"));
         wrong = deep(5, json!({}));
         wrong["z"] = json!("x");
-        assert_eq!(told(&back, &wrong).unwrap(), r#"/z: "x" is not of type "integer""#);
+        assert_eq!(describe(&back, &wrong).unwrap(), r#"/z: "x" is not of type "integer""#);
     }
 
     #[test]
@@ -251,29 +251,32 @@ mod tests {
         let layers = chain(14, |next| json!({"allOf": [next]}), back);
         let mut wrong = deep(100, json!({}));
         wrong["z"] = json!("x");
-        assert_eq!(told(&layers, &deep(100, json!({}))), None);
-        assert!(told(&layers, &wrong).unwrap().contains("nest it less deep"));
+        assert_eq!(describe(&layers, &deep(100, json!({}))), None);
+        assert!(describe(&layers, &wrong).unwrap().contains("nest it less deep"));
         // As many as are compiled inside each other.
         let nested = |next| (0..16).fold(next, |inner, _| json!({"properties": {"a": inner}}));
-        assert_eq!(told(&chain(20, nested, json!({})), &deep(100, json!({}))), None);
+        assert_eq!(describe(&chain(20, nested, json!({})), &deep(100, json!({}))), None);
     }
 
     #[test]
     fn a_pattern_that_goes_back_and_forth_ends() {
         let backtracks = json!({"type": "string", "pattern": r"^(?=(a+)+$)(a|aa)+\1$"});
-        assert!(told(&backtracks, &json!("a".repeat(200) + "!")).is_some());
+        assert!(describe(&backtracks, &json!("a".repeat(200) + "!")).is_some());
     }
 
     #[test]
     fn what_may_be_chosen_is_shown_whole() {
         let four = json!({"properties": {"action": {"enum": ["list", "message", "stop", "join"]}}});
         assert_eq!(
-            told(&four, &json!({"action": "bogus"})).unwrap(),
+            describe(&four, &json!({"action": "bogus"})).unwrap(),
             r#"/action: "bogus" is not one of "list", "message", "stop", "join""#
         );
         let many: Vec<String> = (0..500).map(|n| format!("choice {n}")).collect();
-        let told = told(&json!({ "enum": many }), &json!("x".repeat(1000))).unwrap();
-        assert!(told.starts_with(r#"it: value is not one of "choice 0", "choice 1", "#), "{told}");
-        assert!(told.ends_with(" more") && told.len() < 700, "{told}");
+        let actual = describe(&json!({ "enum": many }), &json!("x".repeat(1000))).unwrap();
+        assert!(
+            actual.starts_with(r#"it: value is not one of "choice 0", "choice 1", "#),
+            "{actual}"
+        );
+        assert!(actual.ends_with(" more") && actual.len() < 700, "{actual}");
     }
 }

@@ -1,9 +1,7 @@
 //! A part of an agent's conversation, as it is in the index.
 
-use std::collections::BTreeSet;
-
 use deputize_core::SessionId;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::truncate::truncate_bytes;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -25,14 +23,14 @@ const RESULT_BYTES: usize = 300;
 /// A part of an agent's conversation: its texts around one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationPage {
-    /// The session.
+    /// ID of the session.
     pub session: SessionId,
     /// When it began, in Unix time in milliseconds.
-    pub begun: u64,
+    pub started_ms: u64,
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.
-    pub outside: BTreeSet<Source>,
+    pub outside: SourceSet,
     /// The agent without its session; empty for the top agent.
     pub agent: String,
     /// The texts, in their order.
@@ -102,10 +100,19 @@ pub(crate) fn read_page(
     let has_later = later.len() > TEXTS + 1;
     later.truncate(TEXTS + 1);
     texts.extend(later);
-    let SessionFold { begun, goal, outside, .. } = stored_fold(connection, id)?;
+    let SessionFold { started_ms, goal, outside, .. } = stored_fold(connection, id)?;
     let session = place.session.clone();
-    let begun = begun.unwrap_or_default();
-    Ok(Ok(ConversationPage { session, begun, goal, outside, agent, texts, has_earlier, has_later }))
+    let started_ms = started_ms.unwrap_or_default();
+    Ok(Ok(ConversationPage {
+        session,
+        started_ms,
+        goal,
+        outside,
+        agent,
+        texts,
+        has_earlier,
+        has_later,
+    }))
 }
 
 /// Returns the text of a row, of which more is shown if it is the one at `seq`.

@@ -17,9 +17,9 @@ pub enum IndexError {
     /// The query is too long.
     #[error("the query is too long: {most} {unit} are the most")]
     Long {
-        /// The limit.
+        /// Limit in `unit`.
         most: usize,
-        /// Its unit.
+        /// Unit of the limit.
         unit: &'static str,
     },
     /// A text names no place in a session.
@@ -49,7 +49,7 @@ pub enum IndexError {
         path: PathBuf,
         /// Whether its disk is full.
         is_full: bool,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },

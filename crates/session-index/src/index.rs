@@ -93,7 +93,8 @@ impl SessionIndex {
         work: impl Fn(&Connection) -> Result<T, DatabaseError>,
     ) -> Result<Option<T>, IndexError> {
         let path = self.sessions.path();
-        match path.metadata() {
+        // What cannot be read is no fault of the index, which is in the same folder.
+        match path.read_dir().and_then(|_| path.join(".").metadata()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(source) => {
                 let path = path.to_owned();

@@ -11,7 +11,7 @@ use crate::error::IndexError;
 /// `SESSION#NUMBER`; `SESSION` alone is its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPlace {
-    /// The session.
+    /// ID of the session.
     pub session: SessionId,
     /// The number of the record, from 0.
     pub record: u64,
@@ -47,8 +47,11 @@ mod tests {
         assert_eq!(read(" s1#7 ").unwrap(), "s1#7");
         assert_eq!(read("s1").unwrap(), "s1#0");
         for bad in ["", "#3", "s1#", "s1#x", "s1#-1", "../s#1", "s1#1#2"] {
-            let told = read(bad).unwrap_err().to_string();
-            assert!(told.ends_with("names no text of a session: SESSION#NUMBER does"), "{told}");
+            let actual = read(bad).unwrap_err().to_string();
+            assert!(
+                actual.ends_with("names no text of a session: SESSION#NUMBER does"),
+                "{actual}"
+            );
         }
     }
 }

@@ -91,8 +91,11 @@ mod tests {
 
     #[test]
     fn a_query_has_limits() {
-        let told = |text: String| SearchQuery::parse(&text).unwrap_err().to_string();
-        assert_eq!(told("a".repeat(1_001)), "the query is too long: 1000 characters are the most");
-        assert_eq!(told("a ".repeat(33)), "the query is too long: 32 words are the most");
+        let describe = |text: String| SearchQuery::parse(&text).unwrap_err().to_string();
+        assert_eq!(
+            describe("a".repeat(1_001)),
+            "the query is too long: 1000 characters are the most"
+        );
+        assert_eq!(describe("a ".repeat(33)), "the query is too long: 32 words are the most");
     }
 }

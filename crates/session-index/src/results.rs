@@ -1,9 +1,7 @@
 //! What a search found.
 
-use std::collections::BTreeSet;
-
 use deputize_core::SessionId;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 
 use crate::entry::EntryKind;
 use crate::snippet::Snippet;
@@ -41,14 +39,14 @@ pub struct SearchResults {
 /// A session in which something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSession {
-    /// The session.
+    /// ID of the session.
     pub session: SessionId,
     /// When it began, in Unix time in milliseconds.
-    pub begun: u64,
+    pub started_ms: u64,
     /// The first task of its top agent, on one line.
     pub goal: String,
     /// What its agents read from outside of the machine, such as `web:example.com`.
-    pub outside: BTreeSet<Source>,
+    pub outside: SourceSet,
     /// What was found in it, best first.
     pub texts: Vec<FoundText>,
 }

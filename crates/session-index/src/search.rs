@@ -139,10 +139,11 @@ impl Search<'_> {
             None if sessions.len() == self.limits.sessions => return Ok(None),
             None => {
                 let Ok(session) = SessionId::new(found.name.clone()) else { return Ok(None) };
-                let SessionFold { begun, goal, outside, .. } =
+                let SessionFold { started_ms, goal, outside, .. } =
                     stored_fold(self.connection, found.session)?;
-                let begun = begun.unwrap_or_default();
-                let session = FoundSession { session, begun, goal, outside, texts: Vec::new() };
+                let started_ms = started_ms.unwrap_or_default();
+                let session =
+                    FoundSession { session, started_ms, goal, outside, texts: Vec::new() };
                 sessions.push((found.session, session));
                 sessions.len() - 1
             }

@@ -7,7 +7,8 @@ use deputize_core::ToolEffect;
 use deputize_core::agent::AgentSpec;
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::{for_terminal_line, remove_frames};
-use deputize_core::source::{Source, SourceKind, outside};
+use deputize_core::source::{Source, SourceKind};
+use deputize_core::source_set::SourceSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -33,11 +34,12 @@ const NAME_CHARS: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionFold {
     /// Unix time of its first record, in milliseconds.
-    pub(crate) begun: Option<u64>,
+    #[serde(rename = "begun")]
+    pub(crate) started_ms: Option<u64>,
     /// The first task of the top agent.
     pub(crate) goal: String,
     /// What its agents read from outside of the machine.
-    pub(crate) outside: BTreeSet<Source>,
+    pub(crate) outside: SourceSet,
     /// Agents whose first message, which repeats their task, is still to come.
     opening: BTreeSet<String>,
 }
@@ -131,7 +133,7 @@ impl SessionFold {
     pub(crate) fn apply(&mut self, seq: u64, record: &RawValue) -> Option<Entry> {
         let IndexedRecord { at, agent, depth, event: EventType { name } } =
             serde_json::from_str(record.get()).ok()?;
-        self.begun.get_or_insert(at);
+        self.started_ms.get_or_insert(at);
         let mut limits = (ENTRY_BYTES, END_BYTES);
         let (kind, text) = match name.as_ref() {
             "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),
@@ -170,7 +172,7 @@ impl SessionFold {
 
     fn start(&mut self, spec: &AgentSpec, agent: &str, depth: u32) -> Option<(EntryKind, String)> {
         self.opening.insert(agent.to_owned());
-        self.outside.extend(outside(&spec.system_sources));
+        self.outside.add_all(&SourceSet::outside(&spec.system_sources));
         // What the host put around the person's words is the same in many sessions.
         let text = if depth == 0 { spec.request() } else { &spec.goal };
         if depth == 0 && self.goal.is_empty() {

@@ -17,7 +17,6 @@ use crate::words::separated;
 /// What tells that a file has not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
-    /// Its bytes.
     pub(crate) size: i64,
     /// Nanoseconds since 1970.
     pub(crate) modified: Option<i64>,

@@ -3,8 +3,8 @@
 use deputize_core::message::ModelText;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Availability, Example, Resource, ResourceMap, Subject, ToolCallResult, ToolCx,
-    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Example, ParentOnly, Resource, ResourceMap, Subject,
+    ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_runtime::SessionDir;
 use schemars::JsonSchema;
@@ -59,6 +59,7 @@ impl TypedTool for SessionSearch {
         let arguments = serde_json::json!({"query": "flaky test"});
         ToolSpec {
             examples: vec![Example { title: "Some words", arguments }],
+            parent_only: Some(ParentOnly::Other("it would read the parent's conversation")),
             kind: ToolKind::Search,
             subject: Subject::new(Some("search past sessions".into()), "query", ArgumentRole::Text)
                 .with("around", ArgumentRole::Text),

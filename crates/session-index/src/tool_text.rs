@@ -1,10 +1,9 @@
 //! What a model reads of past sessions.
 
-use std::collections::BTreeSet;
-
 use deputize_core::ToolOutput;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::source::{Source, lasting_labels};
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use jiff::Timestamp;
 
 use crate::conversation::ConversationPage;
@@ -20,8 +19,8 @@ const UNREAD: usize = 3;
 pub(crate) fn found_output(results: &SearchResults) -> ToolOutput {
     let mut content = String::new();
     for found in &results.sessions {
-        let FoundSession { session, begun, goal, outside, texts } = found;
-        content.push_str(&head(session.as_str(), *begun, goal, outside));
+        let FoundSession { session, started_ms, goal, outside, texts } = found;
+        content.push_str(&head(session.as_str(), *started_ms, goal, outside));
         for text in texts {
             let words = text.snippet.marked("**", "**");
             let who = speaker(text.kind, &text.agent);
@@ -53,8 +52,8 @@ fn unread_name(unread: &crate::results::UnreadSession) -> String {
 
 /// Returns the output for a part of a conversation.
 pub(crate) fn page_output(page: &ConversationPage) -> ToolOutput {
-    let ConversationPage { session, begun, goal, outside, agent, texts, .. } = page;
-    let mut content = head(session.as_str(), *begun, goal, outside);
+    let ConversationPage { session, started_ms, goal, outside, agent, texts, .. } = page;
+    let mut content = head(session.as_str(), *started_ms, goal, outside);
     for text in texts {
         content.push_str(&format!(
             "\n#{} {}:\n{}",
@@ -80,10 +79,10 @@ pub(crate) fn page_output(page: &ConversationPage) -> ToolOutput {
 }
 
 /// Returns a line about a session, and one about what it read from outside.
-fn head(session: &str, begun: u64, goal: &str, outside: &BTreeSet<Source>) -> String {
-    let mut text = format!("{session} ({}): {goal}\n", date(begun));
+fn head(session: &str, started_ms: u64, goal: &str, outside: &SourceSet) -> String {
+    let mut text = format!("{session} ({}): {goal}\n", date(started_ms));
     if !outside.is_empty() {
-        let mut named = lasting_labels(outside);
+        let mut named = outside.lasting_labels();
         let more = named.len().saturating_sub(SOURCES);
         named.truncate(SOURCES);
         named.extend((more > 0).then(|| format!("{more} more")));

@@ -198,18 +198,18 @@ impl AgentTest {
     ) -> AgentTestResult {
         let model = model.into();
         let recorder = Recorder::default();
-        let mut parts = self.session_config();
+        let mut config = self.session_config();
         let asked: Arc<ScriptedModel> = Arc::clone(&model);
-        parts.models.insert(MODEL, "m", asked);
-        parts.observers.push(Arc::new(recorder.clone()));
+        config.models.insert(MODEL, "m", asked);
+        config.observers.push(Arc::new(recorder.clone()));
         if let Some(file) = &self.recording {
             let session_recorder = SessionRecorder::create(file)
                 .unwrap_or_else(|error| panic!("no recording at {}: {error}", file.display()));
-            parts.record.recorder = Some(Arc::new(session_recorder));
+            config.record.recorder = Some(Arc::new(session_recorder));
         }
         let sessions = tempfile::tempdir().unwrap_or_else(|error| panic!("no directory: {error}"));
         let dir = SessionDir::new(sessions.path());
-        let session = Session::create(&dir, SessionId::literal("trial"), parts)
+        let session = Session::create(&dir, SessionId::literal("trial"), config)
             .unwrap_or_else(|error| panic!("no session: {error}"));
         let (spec, authority) = self.agent(&session, task);
         let outcome = session.run(spec, authority, &Cancel::new()).await;
@@ -236,11 +236,11 @@ impl AgentTest {
     }
 
     fn session_config(&self) -> SessionConfig {
-        let mut parts = SessionConfig::new(self.catalog.clone());
-        parts.record.secret = FrameSecret::new(&[0; 16]);
-        parts.clock = Arc::new(FixedClock(0));
-        parts.requests.seed = 0;
-        parts
+        let mut config = SessionConfig::new(self.catalog.clone());
+        config.record.secret = FrameSecret::new(&[0; 16]);
+        config.clock = Arc::new(FixedClock(0));
+        config.requests.seed = 0;
+        config
     }
 
     fn agent(&self, session: &Session, task: &str) -> (AgentSpec, Authority) {
@@ -377,9 +377,9 @@ mod tests {
         let file = folder.path().join("measures.jsonl");
         let trial =
             || AgentTest::linked(&[]).delegating().system("You measure.").inside(folder.path());
-        let told = trial().recording(&file).run(measures(), TASK);
-        assert_eq!(told.answer(), "A league.");
-        assert_eq!(told.requests.len(), 4);
+        let actual = trial().recording(&file).run(measures(), TASK);
+        assert_eq!(actual.answer(), "A league.");
+        assert_eq!(actual.requests.len(), 4);
         let replayed = block_on(trial().replay(&file, TASK)).unwrap();
         assert_eq!(replayed.outcome.text.as_deref(), Some("A league."));
         let order = |records: &[Record]| {
@@ -387,16 +387,16 @@ mod tests {
                 |it: &Record| format!("{} {:?}", it.agent, std::mem::discriminant(&it.event));
             records.iter().map(shown).collect::<Vec<_>>()
         };
-        assert_eq!(order(&replayed.records), order(&told.records));
+        assert_eq!(order(&replayed.records), order(&actual.records));
         let other = block_on(trial().system("And count.").replay(&file, TASK)).unwrap_err();
         assert!(other.to_string().contains("And count."), "{other}");
     }
 
     #[test]
     fn a_childs_whole_request_can_be_a_snapshot() {
-        let told = AgentTest::linked(&[]).delegating().run(measures(), TASK);
-        let child = told.request_of("How long is a mile?");
-        let shown = crate::RedactedText::of(child).path(told.dir(), "[dir]");
+        let actual = AgentTest::linked(&[]).delegating().run(measures(), TASK);
+        let child = actual.request_of("How long is a mile?");
+        let shown = crate::RedactedText::of(child).path(actual.dir(), "[dir]");
         assert_prompt!(shown);
         child.assert_tools(&[]).assert_says("How long is a mile?").assert_silent_about(TASK);
     }
@@ -405,14 +405,14 @@ mod tests {
     #[should_panic(expected = "request 1: it offers [\"delegate_task\"] and not [\"read_file\"]")]
     fn an_assertion_says_what_was_there() {
         let model = ScriptedModel::turns([Reply::text("m", "Hello.")]);
-        let told = AgentTest::linked(&[]).delegating().run(model, "Hello.");
-        told.request(1).assert_tools(&["read_file"]);
+        let actual = AgentTest::linked(&[]).delegating().run(model, "Hello.");
+        actual.request(1).assert_tools(&["read_file"]);
     }
 
     #[test]
     #[should_panic(expected = "there is no request 2, of 1; the agent ended: request 1 was not")]
     fn a_request_that_was_not_made_is_reported_with_the_reason() {
-        let told = AgentTest::linked(&[]).run(ScriptedModel::turns::<Reply>([]), "Hello.");
-        let _none = told.request(2);
+        let actual = AgentTest::linked(&[]).run(ScriptedModel::turns::<Reply>([]), "Hello.");
+        let _none = actual.request(2);
     }
 }

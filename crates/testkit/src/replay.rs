@@ -54,11 +54,11 @@ pub enum ReplayFailure {
 /// # let folder = folder.path();
 /// // Once. Keep the file beside the test.
 /// let file = folder.join("gardener.jsonl");
-/// let mut parts = SessionConfig::new(Catalog::default());
+/// let mut config = SessionConfig::new(Catalog::default());
 /// let model = ScriptedModel::turns([Reply::text("m", "A rake.")]);
-/// parts.models.insert("test/m", "m", Arc::new(model));
-/// parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
-/// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts)?;
+/// config.models.insert("test/m", "m", Arc::new(model));
+/// config.record.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
+/// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), config)?;
 /// let (spec, authority) = gardener(&session);
 /// session.run(spec, authority, &Cancel::new()).await;
 ///
@@ -72,13 +72,13 @@ pub enum ReplayFailure {
 /// If the recording cannot be read, ends too early, or differs.
 pub async fn replay(
     file: impl AsRef<Path>,
-    parts: SessionConfig,
+    config: SessionConfig,
     agent: impl FnOnce(&Session) -> (AgentSpec, Authority),
 ) -> Result<ReplayResult, ReplayFailure> {
     let recorder = Recorder::default();
-    let mut parts = parts;
-    parts.observers.push(std::sync::Arc::new(recorder.clone()));
-    let replay = Replay::new(Recording::read(file)?, parts);
+    let mut config = config;
+    config.observers.push(std::sync::Arc::new(recorder.clone()));
+    let replay = Replay::new(Recording::read(file)?, config);
     let (spec, authority) = agent(replay.session());
     let outcome = replay.run(spec, authority, &Cancel::new()).await?;
     Ok(ReplayResult { outcome, records: recorder.records() })

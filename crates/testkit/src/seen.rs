@@ -19,9 +19,9 @@ pub struct SeenRequest {
     pub model: String,
     /// The system text, in blocks.
     pub system: Vec<Arc<str>>,
-    /// The tools.
+    /// Declarations of the tools that were sent.
     pub tools: Vec<Arc<ToolDecl>>,
-    /// The conversation.
+    /// Messages of the conversation, in order.
     pub messages: Vec<Arc<Message>>,
     /// Whether tools may be called.
     pub tool_choice: ToolChoice,

@@ -2,11 +2,11 @@
 
 use deputize_core::message::ModelText;
 use deputize_core::person::{Person, PersonAnswer, PersonQuestion};
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Availability, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Example, ParentOnly, ResourceMap, Subject, ToolCallResult, ToolCx,
+    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,6 +50,7 @@ impl TypedTool for Clarify {
             examples: vec![Example { title: "A choice", arguments }],
             kind: ToolKind::Other,
             subject: Subject::new(Some("ask you".into()), "question", ArgumentRole::Text),
+            parent_only: Some(ParentOnly::Other("a child has nobody to ask")),
             // The person has a limit of their own.
             time_limit: None,
             parallel: false,
@@ -163,12 +164,12 @@ mod tests {
         assert_eq!(bench.call(Clarify, ask.clone()).await, "SQLite");
         assert_eq!(person.1.lock()[0].options, ["SQLite", "None"]);
         let (bench, _) = with(PersonAnswer::TimedOut { seconds: 600 });
-        let told = bench.call(Clarify, ask).await;
-        assert_eq!(told, "None\n[nobody answered within 600 s; this is your default]");
-        let told = bench.call(Clarify, json!({"question": "Which?"})).await;
+        let actual = bench.call(Clarify, ask).await;
+        assert_eq!(actual, "None\n[nobody answered within 600 s; this is your default]");
+        let actual = bench.call(Clarify, json!({"question": "Which?"})).await;
         assert!(
-            told.starts_with("refused: nobody answered within 600 s. Decide yourself"),
-            "{told}"
+            actual.starts_with("refused: nobody answered within 600 s. Decide yourself"),
+            "{actual}"
         );
         bench.cx.cancel.cancel(CancelReason::Interrupted);
         assert_eq!(bench.call(Clarify, json!({"question": "Which?"})).await, "cancelled\n");
@@ -179,8 +180,8 @@ mod tests {
         let bench = ToolFixture::new();
         let settings = &bench.cx.agent.session.settings;
         assert_eq!(Clarify.availability(settings), Availability::No(NOBODY.to_owned()));
-        let told = bench.call(Clarify, json!({"question": "Which?"})).await;
-        assert_eq!(told, format!("refused: {NOBODY}"));
+        let actual = bench.call(Clarify, json!({"question": "Which?"})).await;
+        assert_eq!(actual, format!("refused: {NOBODY}"));
         let (bench, _) = with(PersonAnswer::Text(String::new()));
         let settings = &bench.cx.agent.session.settings;
         assert_eq!(Clarify.availability(settings), Availability::Yes);

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::source::lasting_labels;
 use deputize_core::tool::{CallCheck, CallRisk, HarmlessCalls, spec_of};
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
-    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ResourceMap, Subject,
-    ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
-    TypedTool, describe_error,
+    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ParentOnly, ResourceMap,
+    Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec,
+    ToolsetName, TypedTool, describe_error,
 };
 use deputize_cron::{
     Job, JobName, JobSettings, JobStore, JobStoreError, RunRecord, RunStatus, Schedule, next_time,
@@ -87,6 +86,7 @@ impl TypedTool for CronJob {
             harmless: Some(HarmlessCalls { argument: "action", values: &["list"] }),
             // Its agent works when nobody watches.
             needs_person: true,
+            parent_only: Some(ParentOnly::OutlivesTurn),
             risk: Some(CallRisk::new(
                 CallRisk::LASTING,
                 "jobs run by themselves when nobody watches, with the toolsets that they name",
@@ -230,9 +230,7 @@ impl JobCall<'_> {
         let schedule = Schedule::read(schedule, timestamp(now_ms), &self.settings.zone());
         let prompt = given(self.args.prompt.as_deref(), "prompt")?;
         if let Some(secret) = secret_in(prompt, &self.settings.secrets) {
-            return Err(refused(format!(
-                "the prompt has a secret in it ({secret}), and none is kept"
-            )));
+            return Err(refused(format!("the prompt contains a secret ({secret}); none is saved")));
         }
         let toolsets = self.args.toolsets.clone().unwrap_or_default();
         let outside = self.cx.agent.store.get_or_insert_with(OutsideSources::default);
@@ -249,7 +247,7 @@ impl JobCall<'_> {
             max_tokens: None,
             paused: false,
             changed_ms: now_ms,
-            sources: lasting_labels(&outside.sources()),
+            sources: outside.sources().lasting_labels(),
         };
         job.check().map_err(refused)?;
         Ok(job)
@@ -274,8 +272,8 @@ impl JobCall<'_> {
                 let known = known.collect::<Vec<_>>().join(", ");
                 let name = for_terminal_line(name, 40);
                 return Err(ToolError::refused(format!(
-                    "you have no tool of a toolset `{name}`, so no job of yours gets it; there \
-                     are: {known}"
+                    "you have no tool of a toolset `{name}`, so no job of yours gets it; \
+                     known: {known}"
                 )));
             }
         }
@@ -292,9 +290,7 @@ impl JobCall<'_> {
         let known: Vec<&str> = messages.targets.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let target = for_terminal_line(target, 40);
-        Err(ToolError::refused(format!(
-            "there is no message target `{target}`; there are: {known}"
-        )))
+        Err(ToolError::refused(format!("there is no message target `{target}`; known: {known}")))
     }
 
     fn list(&self) -> Result<String, ToolError> {

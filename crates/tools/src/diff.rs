@@ -11,7 +11,7 @@ use deputize_core::tool::DisplayedDiff;
 use deputize_core::truncate::truncate_with_count;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-use crate::shown::count;
+use deputize_core::wording::count;
 
 /// Bytes of the largest text that is compared line by line.
 const COMPARED_BYTES: usize = 1024 * 1024;

@@ -2,6 +2,7 @@
 
 use deputize_core::message::ModelText;
 use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -17,7 +18,7 @@ use crate::granted_path::{Access, GrantedPath, check_written_paths};
 use crate::matching::{Edit, EditScope, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
-use crate::shown::{count, restored_marks};
+use crate::shown::restored_marks;
 use crate::text::FileText;
 
 /// Lines of places that an ambiguous edit names.

@@ -10,9 +10,10 @@ mod tests;
 
 use deputize_core::message::ModelText;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
-    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject, ToolCallResult,
+    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{Exit, Output};
 use schemars::JsonSchema;
@@ -24,7 +25,6 @@ use script_run::{ScriptEnd, ScriptError, run_script};
 
 use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
-use crate::shown::count;
 use crate::{CodeLimits, Settings, spill};
 
 const DESCRIPTION: &str = "Run a Python script with read_file, write_file, edit_file, \
@@ -61,6 +61,7 @@ impl TypedTool for ExecuteCode {
                 title: "Only a number returns",
                 arguments: serde_json::json!({"code": code}),
             }],
+            parent_only: Some(ParentOnly::RunsScripts),
             kind: ToolKind::Execute,
             subject: Subject::new(Some("run Python".into()), "code", ArgumentRole::Command),
             // What the rules for commands of a shell say of Python means nothing.
@@ -150,7 +151,7 @@ fn output(ended: &ScriptEnd) -> ToolOutput {
     }
     let made = ended.calls.as_ref().map_or(0, |calls| calls.made);
     if made > 0 && ended.exit != Exit::Code(0) {
-        notes.push(format!("it had made {}; what they changed stays", count(made.into(), "call")));
+        notes.push(format!("it had made {}; what they changed stays", count(made, "call")));
     }
     ToolOutput { notes, ..ToolOutput::text(content) }
 }
@@ -172,7 +173,7 @@ fn settle_result(exit: Exit, limits: &CodeLimits, output: ToolOutput) -> ToolCal
         Exit::Cancelled => return Err(ToolError::Cancelled(Box::new(output))),
         Exit::TimedOut => format!(
             "timed out after {}{}; the script and everything it started were killed",
-            count(limits.seconds.into(), "second"),
+            count(limits.seconds, "second"),
             limits.setting_names.note("code_seconds")
         ),
         Exit::Unknown => {

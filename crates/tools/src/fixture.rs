@@ -12,6 +12,7 @@ use deputize_core::file_state::FileLedger;
 use deputize_core::message::CallStatus;
 use deputize_core::model::ModelOptions;
 use deputize_core::nested_call::{NestedCall, NestedCaller, NestedCalls, NestedResult};
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::{CallCheck, NoAgents, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, BoxFuture, CallId, Cancel, Catalog, Display, ResourceMap,
@@ -248,8 +249,8 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     };
     let catalog = Catalog::default();
     let agent = AgentView {

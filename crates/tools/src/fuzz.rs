@@ -81,9 +81,9 @@ pub fn nearest(text: &str, wanted: &str) -> Option<String> {
 /// Size of one page of search results.
 #[derive(Debug, Clone, Copy)]
 pub struct PageSize {
-    /// Most matches.
+    /// Maximum number of matches.
     pub matches: u64,
-    /// Most bytes.
+    /// Maximum number of bytes.
     pub bytes: usize,
 }
 

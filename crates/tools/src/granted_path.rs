@@ -9,12 +9,12 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, Metadata};
 use deputize_core::protected_path::instruction_file;
 use deputize_core::sanitize::{has_inert_mark, restore_marks};
 use deputize_core::tool::{CallCheck, CallRisk};
 use deputize_core::{ToolCallResult, ToolCx, ToolError};
-use rustix::fs::OFlags;
+use deputize_documents::open_beneath;
 
 use crate::blocking::blocking;
 use crate::canonical_path::{canonical, tidy};
@@ -280,14 +280,6 @@ pub(crate) async fn check_written_paths(
 fn path_with_marks(path: &str) -> Option<String> {
     let restored = has_inert_mark(path).then(|| restore_marks(path, ""))?;
     restored.ok().map(|restored| restored.text.into_owned())
-}
-
-/// Opens something beneath a directory without waiting for a writer and without becoming its
-/// terminal.
-pub(crate) fn open_beneath(dir: &Dir, rel: &Path) -> io::Result<cap_std::fs::File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
-    dir.open_with(rel, &options)
 }
 
 /// Whether a relative path goes above its beginning, by its letters.

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use deputize_core::tool::spec_of;
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
     ToolSpec, TypedTool,
@@ -14,7 +15,7 @@ use crate::Settings;
 use crate::blocking::blocking;
 use crate::granted_path::{Access, GrantedPath};
 use crate::path_error::{FileKindError, PathError, special};
-use crate::shown::{count, shown};
+use crate::shown::shown;
 use crate::walk::{EntryKind, Walk, WalkEntry};
 
 /// The deepest listing.

@@ -35,11 +35,13 @@ pub(crate) struct Edit<'t> {
 pub(crate) enum EditScope {
     /// The only place. Several are an error.
     Only,
-    /// Every place.
     All,
     /// One place of whole lines that begins at or after the byte `from`: the nearest to the line
     /// `near`, from 1, or the only one if that is `None`.
-    Lines { from: usize, near: Option<usize> },
+    Lines {
+        from: usize,
+        near: Option<usize>,
+    },
 }
 
 impl EditScope {

@@ -2,11 +2,11 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
-use deputize_core::source::{Source, lasting_labels};
+use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
-    ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Availability, Effects, Example, ParentOnly, Resource, ResourceMap, Subject,
+    ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,6 +84,7 @@ impl TypedTool for MemoryTool {
         let decl = spec_of::<Args>(MEMORY_TOOL, DESCRIPTION);
         ToolSpec {
             examples: vec![Example { title: "A fact about the work", arguments }],
+            parent_only: Some(ParentOnly::Other("what is remembered is the top agent's")),
             kind: ToolKind::Edit,
             subject: Subject::new(Some("fact".into()), "action", ArgumentRole::Action)
                 .with("text", ArgumentRole::Text),
@@ -125,7 +126,7 @@ fn change(args: &Args, cx: &ToolCx, choose: fn(&MemoryFiles) -> MemoryFiles) -> 
     let files = settings.files.as_ref().map(choose);
     let files = files.ok_or_else(|| ToolError::refused(NO_MEMORY))?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default).sources();
-    let outside = lasting_labels(&outside);
+    let outside = outside.lasting_labels();
     let given = |text: &Option<String>, name: &str| match text {
         Some(text) if !text.trim().is_empty() => Ok(text.clone()),
         _ => Err(ToolError::refused(format!("give `{name}`"))),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use deputize_core::process::ProcessExit;
 use deputize_core::process_recorder::{ProcessRecords, process_id};
 use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -15,7 +16,7 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::background::BackgroundCommand;
-use crate::shown::{count, shown};
+use crate::shown::shown;
 use crate::terminal::Terminal;
 
 /// Characters of a command in a list.
@@ -217,11 +218,11 @@ async fn wait(command: &BackgroundCommand, args: &Args, from: u64, cx: &ToolCx) 
     }
     match until {
         Some(_) if found => output.notes.push("the text has come".to_owned()),
-        Some(_) => output
-            .notes
-            .push(format!("the text has not come in {}", count(seconds.into(), "second"))),
+        Some(_) => {
+            output.notes.push(format!("the text has not come in {}", count(seconds, "second")))
+        }
         None if command.exit().is_none() => {
-            output.notes.push(format!("it has not ended in {}", count(seconds.into(), "second")));
+            output.notes.push(format!("it has not ended in {}", count(seconds, "second")));
         }
         None => {}
     }

@@ -5,6 +5,7 @@ use std::io::Read;
 use deputize_core::file_state::{FileVersion, ReadRange};
 use deputize_core::image::{ImageFormat, Vision};
 use deputize_core::tool::spec_of;
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
@@ -20,7 +21,6 @@ use crate::granted_path::{Access, GrantedPath, read_in_memory};
 use crate::page::{PageBounds, PageLine, PagedText, Pager};
 use crate::path_error::PathError;
 use crate::settings::{FileLimits, Settings};
-use crate::shown::count;
 use crate::text::{Charset, HEAD, Utf8Check, guess};
 
 /// Bytes that are read at once.
@@ -582,12 +582,12 @@ mod tests {
         let cx = &bench.cx;
         let place = GrantedPath::existing(cx, "f", Access::Read).unwrap();
         let args = Args { path: "f".to_owned(), offset: None, limit: None, byte: None };
-        let told = |bytes: &[u8]| {
+        let describe = |bytes: &[u8]| {
             FileReader::new(cx, &place, 0).page(&args, bytes).unwrap_err().to_string()
         };
-        let environ = told(b"HOME=/\0USER=me\0");
+        let environ = describe(b"HOME=/\0USER=me\0");
         assert!(environ.contains(", 15 bytes): f;"), "{environ}");
-        let much = told(&[0; 2 * HEAD]);
+        let much = describe(&[0; 2 * HEAD]);
         assert!(much.contains(&format!(", at least {HEAD} bytes): f;")), "{much}");
         let log =
             FileReader::new(cx, &place, 0).page(&args, SlowDevice(b"")).unwrap_err().to_string();

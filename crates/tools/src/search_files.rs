@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::sanitize::glob_of_marks;
 use deputize_core::tool::spec_of;
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
     ToolSpec, TypedTool,
@@ -17,7 +18,6 @@ use crate::blocking::blocking;
 use crate::granted_path::{Access, GrantedPath};
 use crate::search::{CancellableFile, FileContent, MatchDisplay, Search, SearchPage};
 use crate::search_threads::{FileLook, FileLooker, SearchThreads, open_regular};
-use crate::shown::count;
 use crate::walk::{EntryKind, Walk, relative};
 
 /// Limit on the results of one call.
@@ -122,18 +122,18 @@ fn search_files(args: &Args, cx: &ToolCx) -> ToolCallResult {
     };
     let limit = args.limit.unwrap_or(settings.search_matches as u64).clamp(1, MAX_LIMIT);
     let place = GrantedPath::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
-    let mut hunt = SearchRun {
+    let mut run = SearchRun {
         cx,
         place: &place,
         glob: args.glob.as_deref().map(Glob::new).transpose()?,
         search,
         show,
         page: SearchPage::new(args.offset, limit, settings.files.read_bytes),
-        tally: SearchCounts::default(),
+        counts: SearchCounts::default(),
     };
-    let left_out = hunt.all()?;
+    let left_out = run.all()?;
     let ended_early = cx.cancel.is_cancelled();
-    let output = hunt.report(left_out, ended_early);
+    let output = run.report(left_out, ended_early);
     if ended_early { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
 }
 
@@ -193,7 +193,7 @@ struct SearchRun<'a> {
     search: Option<Search>,
     show: MatchDisplay,
     page: SearchPage,
-    tally: SearchCounts,
+    counts: SearchCounts,
 }
 
 impl SearchRun<'_> {
@@ -208,7 +208,7 @@ impl SearchRun<'_> {
         place.check_readable_directory("search")?;
         let mut walk = Walk::new(place, usize::MAX, false);
         self.tree(&mut walk);
-        self.tally.unread_directories = walk.unreadable;
+        self.counts.unread_directories = walk.unreadable;
         Ok(walk.left_out)
     }
 
@@ -244,8 +244,8 @@ impl SearchRun<'_> {
                 EntryKind::Directory => {}
                 EntryKind::File if self.is_meant(&entry.rel) => with(self, entry.rel),
                 EntryKind::File => {}
-                EntryKind::Link => self.tally.links += 1,
-                EntryKind::Special => self.tally.special += 1,
+                EntryKind::Link => self.counts.links += 1,
+                EntryKind::Special => self.counts.special += 1,
             }
         }
     }
@@ -273,7 +273,7 @@ impl SearchRun<'_> {
 
     /// Counts what was seen in a file, and shows what belongs on the page.
     fn take(&mut self, rel: &Path, look: FileLook) {
-        self.tally.files += 1;
+        self.counts.files += 1;
         let seen = match look {
             FileLook::Matches => self.lines(rel),
             FileLook::Counted(matches) => {
@@ -287,12 +287,12 @@ impl SearchRun<'_> {
         };
         match seen {
             None if self.cx.cancel.is_cancelled() => {}
-            None => self.tally.unreadable += 1,
-            Some(FileContent::Binary) => self.tally.binary += 1,
+            None => self.counts.unreadable += 1,
+            Some(FileContent::Binary) => self.counts.binary += 1,
             Some(FileContent::Matches(0)) => {}
             Some(FileContent::Matches(matches)) => {
-                self.tally.with_matches += 1;
-                self.tally.matches += matches;
+                self.counts.with_matches += 1;
+                self.counts.matches += matches;
                 let (cwd, place) = (&self.cx.agent.spec.cwd, self.place);
                 let name = || relative(cwd, &place.absolute(rel));
                 match self.show {
@@ -318,12 +318,12 @@ impl SearchRun<'_> {
         let mut output = ToolOutput::text(self.page.text());
         output.notes.push(self.summary());
         if ended_early {
-            let files = count(self.tally.files, "file");
+            let files = count(self.counts.files, "file");
             output = output.note(format!("ended early, after {files}: narrow path or glob"));
         }
         let SearchCounts {
             matches, binary, special, links, unreadable, unread_directories, ..
-        } = self.tally;
+        } = self.counts;
         let some = |number, thing| (number > 0).then(|| count(number, thing));
         let unreadable = (unreadable > 0)
             .then(|| format!("{unreadable} unreadable or with a line above 64 MiB"));
@@ -347,7 +347,7 @@ impl SearchRun<'_> {
     fn summary(&self) -> String {
         let (found, shown) = self.page.counts();
         let files = |number| count(number, "file");
-        let SearchCounts { files: looked_at, with_matches, matches, .. } = self.tally;
+        let SearchCounts { files: looked_at, with_matches, matches, .. } = self.counts;
         let head = match (&self.search, self.show) {
             (Some(_), _) if found == 0 => format!("no match in {}", files(looked_at)),
             (None, _) if found == 0 => "no such file".to_owned(),

@@ -10,10 +10,10 @@ use std::thread::{self, Scope};
 
 use cap_std::fs::Dir;
 use deputize_core::Cancel;
+use deputize_documents::open_beneath;
 use grep_regex::RegexMatcher;
 use parking_lot::Mutex;
 
-use crate::granted_path::open_beneath;
 use crate::search::{
     CancellableFile, CountExtent, FileContent, MatchCounter, MatchDisplay, Search,
 };

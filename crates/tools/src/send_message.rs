@@ -3,8 +3,8 @@
 use deputize_core::schema::Schema;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    AgentView, ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult,
-    ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    AgentView, ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject,
+    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,6 +45,7 @@ impl TypedTool for SendMessage {
         let decl = spec_of::<Args>("send_message", DESCRIPTION);
         ToolSpec {
             examples: vec![Example { title: "A message", arguments }],
+            parent_only: Some(ParentOnly::Other("only the top agent speaks to others")),
             kind: ToolKind::Other,
             subject: Subject::new(Some("send".into()), "target", ArgumentRole::Text)
                 .with("text", ArgumentRole::Text),

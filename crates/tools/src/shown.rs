@@ -1,6 +1,7 @@
 //! Names, numbers and notes in the sentences of results.
 
 use deputize_core::sanitize;
+use deputize_core::wording::count;
 
 /// Limit on a name in a sentence, in characters.
 const NAME_CHARS: usize = 400;
@@ -16,20 +17,10 @@ pub(crate) fn shown(name: &str) -> String {
     line
 }
 
-/// `1 line`, `2 lines`, `2 matches`, `2 entries`.
-pub(crate) fn count(number: u64, thing: &str) -> String {
-    match (number, thing.strip_suffix('y')) {
-        (1, _) => format!("1 {thing}"),
-        (_, Some(stem)) => format!("{number} {stem}ies"),
-        (_, None) if thing.ends_with("ch") => format!("{number} {thing}es"),
-        (_, None) => format!("{number} {thing}s"),
-    }
-}
-
 /// Returns the note on marks of chat formats that are written in their original form, if there are
 /// any.
 pub(crate) fn restored_marks(number: usize) -> Option<String> {
-    let marks = (number > 0).then(|| count(number as u64, "chat-format mark"))?;
+    let marks = (number > 0).then(|| count(number, "chat-format mark"))?;
     Some(format!("{marks} given with ‹ written in the original form"))
 }
 

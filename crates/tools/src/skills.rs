@@ -1,10 +1,11 @@
 //! Skills: instructions for kinds of work, of which a model first learns only the names.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::prompt::{Section, fill};
-use deputize_core::sanitize::{Source, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{for_terminal_line, frame_quote};
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{ResourceMap, ToolError};
 use deputize_documents::{DocumentOrigin, Skill, SkillError, SkillLibrary};
 
@@ -64,7 +65,7 @@ fn guidance(library: &SkillLibrary) -> Option<String> {
 }
 
 /// Returns the source of the descriptions of some skills: the project, if it has one of them.
-fn list_sources(skills: &[Skill]) -> BTreeSet<Source> {
+fn list_sources(skills: &[Skill]) -> SourceSet {
     let is_theirs = |skill: &Skill| skill.origin == DocumentOrigin::Project;
     skills.iter().any(is_theirs).then(|| Source::project("skills")).into_iter().collect()
 }

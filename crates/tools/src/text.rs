@@ -24,7 +24,6 @@ pub(crate) enum Charset {
 }
 
 impl Charset {
-    /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",

@@ -3,8 +3,8 @@
 use deputize_core::todo::{TodoItem, TodoList, TodoState};
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Example, ParentOnly, Subject, ToolCallResult, ToolCx, ToolEffect, ToolError,
+    ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +36,7 @@ impl TypedTool for Todo {
         let arguments = serde_json::json!({"items": items});
         ToolSpec {
             examples: vec![Example { title: "Two steps", arguments }],
+            parent_only: Some(ParentOnly::Other("the plan is the parent's")),
             kind: ToolKind::Think,
             subject: Subject::new(Some("plan".into()), "items", ArgumentRole::Text),
             // The last of two calls in one step is the one that counts.

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
+use deputize_documents::open_beneath;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::granted_path::{GrantedPath, open_beneath};
+use crate::granted_path::GrantedPath;
 
 /// Bytes of the largest ignore file that is obeyed.
 const IGNORE_BYTES: u64 = 1024 * 1024;

@@ -1,6 +1,7 @@
 //! `write_file`: a whole file, created or replaced.
 
 use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool, sanitize,
@@ -14,7 +15,7 @@ use crate::diff::FileDiff;
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, may_create};
 use crate::granted_path::{GrantedPath, check_written_paths};
 use crate::path_error::PathError;
-use crate::shown::{count, restored_marks};
+use crate::shown::restored_marks;
 use crate::text::{Charset, FileText};
 
 const DESCRIPTION: &str = "Create or replace a whole text file, with missing directories; change a \

@@ -36,9 +36,9 @@ pub enum Converter {
     /// In a process of its own, with limits on time and memory: a program whose `main` calls
     /// [`converter_main`] when it is started with these arguments.
     Process {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<OsString>,
     },
 }
@@ -168,11 +168,11 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_answers_nothing_is_reported_with_its_status() {
         let found = converted_by("cat > /dev/null; exit 7").await;
-        let told = "the process that reads it ended early (exit status: 7)";
-        assert_eq!(found.unwrap_err(), told);
+        let expected = "the process that reads it ended early (exit status: 7)";
+        assert_eq!(found.unwrap_err(), expected);
         let none = Converter::Process { program: "/no/such/program".into(), args: Vec::new() };
         let conversion = Conversion { pdf: false, url: String::new(), whole: false };
-        let told = none.convert(conversion, Vec::new()).await.unwrap_err();
-        assert!(told.starts_with("the process that reads it cannot run: "), "{told}");
+        let actual = none.convert(conversion, Vec::new()).await.unwrap_err();
+        assert!(actual.starts_with("the process that reads it cannot run: "), "{actual}");
     }
 }

@@ -113,7 +113,7 @@ pub enum SearchBackend {
 /// The search engine.
 #[derive(Debug, Clone)]
 pub struct SearchSettings {
-    /// Its kind.
+    /// Kind of the search service.
     pub backend: SearchBackend,
     /// Its address; `None` for the usual one, which SearXNG does not have.
     pub base_url: Option<Url>,

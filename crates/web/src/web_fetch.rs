@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use deputize_core::sanitize::{Source, for_terminal_line};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::source::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,

@@ -1,6 +1,6 @@
 //! `web_search`: addresses for words, by the search engine that the person configured.
 
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Availability, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError,

@@ -40,7 +40,7 @@ pub enum GraphError {
     UnknownDep {
         /// Place of the task in the list.
         task_index: usize,
-        /// Its id.
+        /// ID of the task.
         task: String,
         /// The name that leads nowhere.
         dependency: String,
@@ -52,7 +52,7 @@ pub enum GraphError {
     SelfDep {
         /// Place of the task in the list.
         task_index: usize,
-        /// Its id.
+        /// ID of the task.
         task: String,
     },
     /// Tasks wait for each other in a ring.

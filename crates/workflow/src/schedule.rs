@@ -18,9 +18,9 @@ pub enum TaskState {
     Pending,
     /// Started and not yet ended. It holds a slot, also while it is being cancelled.
     Running,
-    /// Ended well.
+    /// It ended successfully.
     Succeeded,
-    /// Ended badly.
+    /// It failed.
     Failed,
     /// Never started, because its join can no longer hold.
     Skipped {
@@ -55,12 +55,12 @@ pub enum Outcome {
 pub enum TaskEvent {
     /// A ready task was started.
     Started {
-        /// Its index.
+        /// Index of the task in the graph, from 0.
         task: usize,
     },
     /// A task ended. For one that had already ended this is a late result, which changes nothing.
     Finished {
-        /// Its index.
+        /// Index of the task in the graph, from 0.
         task: usize,
         /// How it ended.
         outcome: Outcome,
@@ -73,7 +73,7 @@ pub enum TaskEvent {
 /// One task entered a new state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskChange {
-    /// Its index.
+    /// Index of the task in the graph, from 0.
     pub task: usize,
     /// The state it is in now.
     pub state: TaskState,

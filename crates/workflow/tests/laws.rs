@@ -169,11 +169,11 @@ impl Driver {
         let changes = self.schedule.apply(event).unwrap();
         self.log.push(event);
         for (task, state) in before.iter().enumerate() {
-            let told: Vec<TaskState> =
+            let actual: Vec<TaskState> =
                 changes.iter().filter(|c| c.task == task).map(|c| c.state).collect();
             let now = self.schedule.states()[task];
             assert_eq!(
-                told,
+                actual,
                 if now == *state { vec![] } else { vec![now] },
                 "each change told once"
             );

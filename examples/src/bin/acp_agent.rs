@@ -22,8 +22,8 @@ fn answer(method: &str, params: &Value, out: &mut impl Write) -> io::Result<Opti
             let text = format!("The longest word is `{}`.", longest_word(&params["prompt"]));
             let content = json!({"type": "text", "text": text});
             let update = json!({"sessionUpdate": "agent_message_chunk", "content": content});
-            let told = json!({"sessionId": params["sessionId"], "update": update});
-            say(out, &json!({"jsonrpc": "2.0", "method": "session/update", "params": told}))?;
+            let actual = json!({"sessionId": params["sessionId"], "update": update});
+            say(out, &json!({"jsonrpc": "2.0", "method": "session/update", "params": actual}))?;
             json!({"stopReason": "end_turn"})
         }
         _ => return Ok(None),

@@ -40,7 +40,7 @@ impl Hook for KeepSecrets {
         _cancel: &'a Cancel,
     ) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
-            match input.moment {
+            match input.event {
                 HookEvent::PreToolUse { tool: "look_up", arguments, .. }
                     if arguments["word"] == "sesame" =>
                 {
@@ -56,12 +56,12 @@ impl Hook for KeepSecrets {
 async fn main() -> Result<(), Box<dyn Error>> {
     let words = ["door", "sesame"].map(|word| ("look_up", json!({ "word": word })));
     let model = ScriptedModel::turns([Reply::calls("m", words), Reply::text("m", "Done.")]);
-    let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
-    parts.models.insert("scripted/m", "m", Arc::new(model));
-    parts.hooks.hooks.push(Arc::new(KeepSecrets));
+    let mut config = SessionConfig::new(Catalog::linked(&[LINK])?);
+    config.models.insert("scripted/m", "m", Arc::new(model));
+    config.hooks.hooks.push(Arc::new(KeepSecrets));
     let folder = tempfile::tempdir()?;
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), config)?;
     let spec = session.top_agent("scripted/m", "Look two words up.", folder.path());
     let authority = Authority::root(session.catalog(), &Grant::default());
     let outcome = session.run(spec, authority, &Cancel::new()).await;

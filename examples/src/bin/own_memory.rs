@@ -48,7 +48,7 @@ impl Hook for KeepDiary {
 
     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
-            match input.moment {
+            match input.event {
                 HookEvent::PreToolUse { tool: "read_file", arguments, .. }
                     if arguments["path"] == "diary.txt" =>
                 {

@@ -60,13 +60,13 @@ impl Approver for KnowsAda {
 async fn main() -> Result<(), Box<dyn Error>> {
     let letters = ["Ada", "Bob", "everybody"].map(|to| ("send", json!({ "to": to })));
     let model = ScriptedModel::turns([Reply::calls("m", letters), Reply::text("m", "Done.")]);
-    let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
-    parts.models.insert("scripted/m", "m", Arc::new(model));
-    parts.policy = Arc::new(CarefulPolicy);
-    parts.approver = Arc::new(KnowsAda);
+    let mut config = SessionConfig::new(Catalog::linked(&[LINK])?);
+    config.models.insert("scripted/m", "m", Arc::new(model));
+    config.policy = Arc::new(CarefulPolicy);
+    config.approver = Arc::new(KnowsAda);
     let folder = tempfile::tempdir()?;
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), config)?;
     let mut spec = session.top_agent("scripted/m", "Write to all.", folder.path());
     spec.approver = ApproverMode::Ask;
     let grant = Grant { approver: Some(ApproverMode::Ask), ..Grant::default() };

@@ -59,11 +59,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let call = [("to_miles", json!({"metres": 10_000}))];
     let model = Arc::new(ScriptedModel::turns([Reply::calls("m", call), Reply::text("m", "Six.")]));
-    let mut parts = SessionConfig::new(catalog);
-    parts.models.insert("scripted/m", "m", Arc::clone(&model) as Arc<_>);
+    let mut config = SessionConfig::new(catalog);
+    config.models.insert("scripted/m", "m", Arc::clone(&model) as Arc<_>);
     let folder = tempfile::tempdir()?;
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), config)?;
     let spec = session.top_agent("scripted/m", "How many miles are 10 km?", folder.path());
     let authority = Authority::root(session.catalog(), &Grant::default());
     session.run(spec, authority, &Cancel::new()).await;

@@ -34,12 +34,12 @@ impl Observer for Printer {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::turns([Reply::text("m", "Good day.")]);
-    let mut parts = SessionConfig::new(Catalog::default());
-    parts.models.insert("scripted/m", "m", Arc::new(model));
-    parts.observers.push(Arc::new(Printer));
+    let mut config = SessionConfig::new(Catalog::default());
+    config.models.insert("scripted/m", "m", Arc::new(model));
+    config.observers.push(Arc::new(Printer));
     let folder = tempfile::tempdir()?;
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), config)?;
     let spec = session.top_agent("scripted/m", "Say good day.", folder.path());
     let authority = Authority::root(session.catalog(), &Grant::default());
     session.run(spec, authority, &Cancel::new()).await;

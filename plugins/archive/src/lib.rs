@@ -58,7 +58,7 @@ impl TypedTool for ArchiveList {
         let path = readable(cx, &args.path)?;
         let filter = EntryFilter::of(&args);
         let cancel = cx.cancel.clone();
-        let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (send, mut counts) = tokio::sync::mpsc::unbounded_channel();
         let work = move || {
             list(&path, &filter, &cancel, &|count| {
                 // Nobody hears it when the call has ended.
@@ -68,7 +68,7 @@ impl TypedTool for ArchiveList {
         let mut work = tokio::task::spawn_blocking(work);
         loop {
             tokio::select! {
-                Some(count) = told.recv() => cx.report_progress(&format!("{count} entries so far")),
+                Some(count) = counts.recv() => cx.report_progress(&format!("{count} entries so far")),
                 listed = &mut work => return listed.map_err(ToolError::failed)?,
             }
         }
@@ -185,8 +185,8 @@ fn zip(file: File, found: &mut Listing<'_>) -> io::Result<Result<(), CancelError
     let mut archive = zip::ZipArchive::new(BufReader::new(file))?;
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index)?;
-        if let Err(told) = found.add(&entry.name()?, entry.size(), entry.is_dir()) {
-            return Ok(Err(told));
+        if let Err(cancelled) = found.add(&entry.name()?, entry.size(), entry.is_dir()) {
+            return Ok(Err(cancelled));
         }
     }
     Ok(Ok(()))
@@ -197,8 +197,8 @@ fn tar(from: impl Read, found: &mut Listing<'_>) -> io::Result<Result<(), Cancel
         let entry = entry?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let is_dir = entry.header().entry_type().is_dir();
-        if let Err(told) = found.add(&name, entry.size(), is_dir) {
-            return Ok(Err(told));
+        if let Err(cancelled) = found.add(&name, entry.size(), is_dir) {
+            return Ok(Err(cancelled));
         }
     }
     Ok(Ok(()))
@@ -230,7 +230,7 @@ mod tests {
         packed.finish().unwrap()
     }
 
-    async fn told(dir: &Path, arguments: Value) -> String {
+    async fn describe(dir: &Path, arguments: Value) -> String {
         match ToolHarness::new(dir).call("archive_list", arguments).await {
             Ok(ToolOutput { content, notes, .. }) => format!("{content}{}", notes.join("\n")),
             Err(error) => error.to_string(),
@@ -251,7 +251,7 @@ mod tests {
         for (name, bytes) in [("x", zip), ("y", tar.clone()), ("z", gz(&tar))] {
             std::fs::write(dir.path().join(name), bytes).unwrap();
         }
-        let list = |name: &str| told(dir.path(), json!({ "path": name }));
+        let list = |name: &str| describe(dir.path(), json!({ "path": name }));
         assert_eq!(
             list("x").await,
             "zip: 2 entries, 5 bytes unpacked\n           -  a/\n           5  a/one.txt\n"
@@ -268,9 +268,9 @@ mod tests {
         let names: Vec<String> = (0..30).map(|n| format!("f{n}.txt")).collect();
         let files: Vec<(&str, &[u8])> = names.iter().map(|n| (n.as_str(), &b"x"[..])).collect();
         std::fs::write(dir.path().join("t"), tar_of(&files)).unwrap();
-        let all = told(dir.path(), json!({"path": "t", "limit": 3})).await;
+        let all = describe(dir.path(), json!({"path": "t", "limit": 3})).await;
         assert!(all.starts_with("tar: 30 entries") && all.contains("27 more entries"), "{all}");
-        let few = told(dir.path(), json!({"path": "t", "contains": "f2", "limit": 3})).await;
+        let few = describe(dir.path(), json!({"path": "t", "contains": "f2", "limit": 3})).await;
         assert!(few.contains("f2.txt") && few.contains("8 more entries"), "{few}");
     }
 
@@ -280,8 +280,8 @@ mod tests {
         let whole = tar_of(&[("one.txt", &[7; 600]), ("two.txt", &[7; 600])]);
         std::fs::write(dir.path().join("half"), &whole[..1800]).unwrap();
         std::fs::write(dir.path().join("text"), "no archive at all\n".repeat(100)).unwrap();
-        let told = |path: &str| told(dir.path(), json!({ "path": path }));
-        let half = told("half").await;
+        let describe = |path: &str| describe(dir.path(), json!({ "path": path }));
+        let half = describe("half").await;
         assert!(half.contains("one.txt") && half.contains("breaks off"), "{half}");
         for (path, word) in [
             ("text", "cannot be read as an archive"),
@@ -289,7 +289,7 @@ mod tests {
             (".", "is not a file"),
             ("/etc/passwd", "outside of what this agent may read"),
         ] {
-            let refused = told(path).await;
+            let refused = describe(path).await;
             assert!(refused.contains(word), "{path}: {refused}");
         }
     }

@@ -88,7 +88,7 @@ fn content(json: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(answer: &str) -> String {
+    fn describe(answer: &str) -> String {
         match tool_result("count", answer) {
             Ok(output) => format!("{} {:?}", output.content, output.notes),
             Err(ToolError::Failed(source)) => format!("failed: {source}"),
@@ -113,7 +113,7 @@ mod tests {
                 "failed: tool `count` panicked in its plugin; its other calls still work",
             ),
         ] {
-            assert_eq!(told(answer), expected);
+            assert_eq!(describe(answer), expected);
         }
     }
 
@@ -128,10 +128,10 @@ mod tests {
             (r#"{"refused":7}"#, "its words are no text"),
             (r#"{"ok":1"#, "EOF"),
         ] {
-            let told = told(answer);
-            assert!(told.contains(word) && told.len() < 300, "{answer}: {told}");
+            let actual = describe(answer);
+            assert!(actual.contains(word) && actual.len() < 300, "{answer}: {actual}");
         }
-        let long = told(&format!("\"{}\"", "long ".repeat(100_000)));
+        let long = describe(&format!("\"{}\"", "long ".repeat(100_000)));
         assert!(long.contains("invalid type") && long.chars().count() < 400, "{long}");
     }
 }

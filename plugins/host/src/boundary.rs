@@ -16,7 +16,7 @@ pub(crate) const MAX_NOTES: u32 = 1000;
 /// A call of one tool, as it crosses the boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginCall {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// Its arguments, as JSON text.
     pub arguments: String,

@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    fn told(tool: &Value) -> String {
+    fn describe(tool: &Value) -> String {
         let answer = json!({"ok": {"name": "words", "version": "1", "tools": [tool]}});
         match Description::parse(&answer.to_string()) {
             Ok(description) => format!("{:?}", description.tools[0].spec.effects),
@@ -323,12 +323,12 @@ mod tests {
             "examples":[{"title":"t","argumants":{},"arguments":{}}]}]}}"#;
         let read = Description::parse(answer).unwrap();
         assert_eq!(read.tools[0].spec.effects, Effects::Unknown);
-        let told = [
+        let expected = [
             "the description has a key `licence` that is not known",
             "tool `a` has a key `efects` that is not known; perhaps `effects` is meant",
             "an example of tool `a` has a key `argumants` that is not known; perhaps `arguments` is meant",
         ];
-        assert_eq!(read.unknown, told);
+        assert_eq!(read.unknown, expected);
     }
 
     #[test]
@@ -346,11 +346,11 @@ mod tests {
     #[test]
     fn a_mistake_is_reported_with_its_tool() {
         let good = json!({"name": "a", "description": "x", "parameters": {"type": "object"}});
-        assert_eq!(told(&good), "Unknown");
+        assert_eq!(describe(&good), "Unknown");
         let with = |key: &str, value: Value| {
             let mut tool = good.clone();
             tool[key] = value;
-            told(&tool)
+            describe(&tool)
         };
         let name = |n: u32| json!({"$ref": format!("#/$defs/{n}")});
         let twice = |n: u32| (n.to_string(), json!({"allOf": [name(n + 1), name(n + 1)]}));

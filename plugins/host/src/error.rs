@@ -57,9 +57,9 @@ pub enum PluginFileError {
     /// Its file cannot be read.
     #[error("plugin `{}` cannot be read", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
@@ -69,19 +69,19 @@ pub enum PluginFileError {
         path.display()
     )]
     Digest {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The pinned digest.
         pinned: String,
-        /// Its digest.
+        /// Digest of the file.
         found: String,
     },
     /// It is no dynamic library.
     #[error("`{}` is not a dynamic library in a known format", path.display())]
     NoLibrary {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: object::Error,
     },
@@ -92,7 +92,7 @@ pub enum PluginFileError {
         path.display()
     )]
     NoTable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The library exports several tables.
@@ -102,7 +102,7 @@ pub enum PluginFileError {
         path.display(), names.len(), names.join(", ")
     )]
     Several {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The names of their tables.
         names: Vec<String>,
@@ -110,18 +110,18 @@ pub enum PluginFileError {
     /// Its table is not one that this program can use. No function of it was called.
     #[error("plugin `{}` cannot be used", path.display())]
     Table {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: TableError,
     },
     /// The system cannot load it.
     #[error("plugin `{}` cannot be loaded", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: libloading::Error,
     },

@@ -24,7 +24,7 @@ pub const MEMORY_MB: u32 = 1024;
 pub struct HostProgram {
     /// An absolute path.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
     /// Its complete environment, which the plugin sees.
     pub env: BTreeMap<OsString, OsString>,

@@ -89,7 +89,7 @@ fn facts(path: &Path) -> ToolCallResult {
 
 /// Returns a camera's data, a line each.
 fn photo(exif: &Exif) -> Vec<String> {
-    let told = [
+    let tags = [
         ("taken", Tag::DateTimeOriginal),
         ("camera maker", Tag::Make),
         ("camera", Tag::Model),
@@ -108,7 +108,7 @@ fn photo(exif: &Exif) -> Vec<String> {
         // What cannot be printed is escaped in it.
         Some(format!("{name}: {value}"))
     };
-    told.into_iter().filter_map(line).collect()
+    tags.into_iter().filter_map(line).collect()
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
     /// A picture of 3 by 2 pixels: its head is all that is read.
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x02\0\0\0";
 
-    async fn told(dir: &Path, path: &str) -> String {
+    async fn describe(dir: &Path, path: &str) -> String {
         match ToolHarness::new(dir).call("image_facts", json!({ "path": path })).await {
             Ok(output) => output.content,
             Err(error) => error.to_string(),
@@ -155,10 +155,10 @@ mod tests {
         std::fs::write(dir.path().join("b.jpg"), photo()).unwrap();
         let bytes = PNG.len();
         assert_eq!(
-            told(dir.path(), "a.txt").await,
+            describe(dir.path(), "a.txt").await,
             format!("format: png\nwidth: 3\nheight: 2\nbytes: {bytes}")
         );
-        let photo = told(dir.path(), "b.jpg").await;
+        let photo = describe(dir.path(), "b.jpg").await;
         assert!(photo.contains("format: jpeg\nwidth: 4\nheight: 3\n"), "{photo}");
         assert!(photo.ends_with("camera: Box \\x1b1"), "{photo}");
     }
@@ -174,7 +174,7 @@ mod tests {
             (".", "is not a file"),
             ("..", "outside of what this agent may read"),
         ] {
-            let refused = told(dir.path(), path).await;
+            let refused = describe(dir.path(), path).await;
             assert!(refused.contains(word), "{path}: {refused}");
         }
     }

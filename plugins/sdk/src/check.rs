@@ -61,9 +61,9 @@ pub enum TableError {
     },
     /// The plugin speaks another version of the ABI.
     Abi {
-        /// The plugin's.
+        /// ABI version of the plugin.
         plugin: u32,
-        /// The host's.
+        /// ABI version of the host.
         host: u32,
     },
     /// The table is too short for its version.

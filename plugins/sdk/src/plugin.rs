@@ -186,7 +186,7 @@ unsafe extern "C" fn receive_note(context: *const c_void, text: View) {
 pub enum CallError {
     /// The answer has a length and a null pointer.
     Null {
-        /// The length.
+        /// Length in bytes.
         len: usize,
     },
     /// The answer exceeds the limit; it was not read.

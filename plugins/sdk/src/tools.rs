@@ -10,6 +10,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::file_state::FileLedger;
 use deputize_core::model::ModelOptions;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::{NoAgents, Progress, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, Availability, CallId, Cancel, CancelReason, Catalog,
@@ -257,8 +258,8 @@ impl LibraryState {
             unapproved: Vec::new(),
             profile: None,
             profile_max_iterations: None,
-            task_sources: BTreeSet::new(),
-            system_sources: BTreeSet::new(),
+            task_sources: SourceSet::new(),
+            system_sources: SourceSet::new(),
         }
     }
 

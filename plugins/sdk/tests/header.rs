@@ -29,8 +29,8 @@ macro_rules! layout {
 /// Says why a test does not run, past the harness, which shows nothing of a test that passes.
 fn not_run(why: &str) {
     // `eprintln!` would be kept back by the test harness.
-    let told = std::io::stderr().write_all(format!("not run: {why}\n").as_bytes());
-    assert!(told.is_ok(), "standard error is closed");
+    let written = std::io::stderr().write_all(format!("not run: {why}\n").as_bytes());
+    assert!(written.is_ok(), "standard error is closed");
 }
 
 #[test]

@@ -268,7 +268,7 @@ mod tests {
         dir
     }
 
-    async fn told(dir: &Path, tool: &str, arguments: Value) -> String {
+    async fn describe(dir: &Path, tool: &str, arguments: Value) -> String {
         match ToolHarness::new(dir).call(tool, arguments).await {
             Ok(ToolOutput { content, notes, .. }) => format!("{content}{}", notes.join("\n")),
             Err(error) => error.to_string(),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     async fn rows(dir: &Path, sql: &str) -> String {
-        told(dir, "sqlite_query", json!({"database": "books.db", "sql": sql, "limit": 2})).await
+        describe(dir, "sqlite_query", json!({"database": "books.db", "sql": sql, "limit": 2})).await
     }
 
     #[tokio::test]
@@ -286,7 +286,7 @@ mod tests {
             rows(dir.path(), "SELECT * FROM books ORDER BY year DESC").await,
             "title\tyear\tprice\tcover\nEmma\t1815\t9.5\t(2 bytes)\nA\\tB\\nC\tNULL\t1\tNULL"
         );
-        let schema = told(dir.path(), "sqlite_schema", json!({"database": "books.db"})).await;
+        let schema = describe(dir.path(), "sqlite_schema", json!({"database": "books.db"})).await;
         assert_eq!(
             schema,
             "CREATE TABLE books (title TEXT, year INTEGER, price REAL, cover BLOB);\n\
@@ -313,7 +313,7 @@ mod tests {
         }
         assert!(!dir.path().join("other.db").exists());
         for (path, word) in [("text", "not a database"), ("none.db", "cannot open `none.db`")] {
-            let refused = told(dir.path(), "sqlite_schema", json!({"database": path})).await;
+            let refused = describe(dir.path(), "sqlite_schema", json!({"database": path})).await;
             assert!(refused.contains(word), "{path}: {refused}");
         }
     }
@@ -343,9 +343,9 @@ mod tests {
             let before = files(dir);
             let sql = "SELECT title FROM books WHERE year > 1800 ORDER BY year";
             let call = json!({"database": name, "sql": sql});
-            let told = told(dir, "sqlite_query", call).await;
-            assert!(files(dir) == before, "{told}");
-            told
+            let actual = describe(dir, "sqlite_query", call).await;
+            assert!(files(dir) == before, "{actual}");
+            actual
         };
         assert_eq!(titles(dir.path()).await, "title\nEmma");
         let log = "PRAGMA journal_mode = WAL; INSERT INTO books VALUES ('Ivanhoe', 1819, 1, NULL);";

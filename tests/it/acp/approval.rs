@@ -35,11 +35,11 @@ async fn whether_it_begins_and_what_it_asks_for_goes_to_the_childs_approver() {
     require!(program("python3"));
     let lab = Lab::new();
     let ended = answered(&lab, &["n"]).await;
-    let told = entry(&ended);
-    let error = told["error"].as_str().unwrap();
-    assert!(error.contains("not started (denied by user)"), "{told}");
-    assert!(error.contains("delegation.approvals"), "{told}");
-    assert_eq!((&told["claims"], &told["model"]), (&Value::Null, &Value::Null), "{told}");
+    let actual = entry(&ended);
+    let error = actual["error"].as_str().unwrap();
+    assert!(error.contains("not started (denied by user)"), "{actual}");
+    assert!(error.contains("delegation.approvals"), "{actual}");
+    assert_eq!((&actual["claims"], &actual["model"]), (&Value::Null, &Value::Null), "{actual}");
     assert!(!lab.work("cwd").exists(), "it was started");
 
     let lab = Lab::new();
@@ -86,9 +86,9 @@ async fn where_nobody_may_approve_anything_it_is_not_started() {
     let mut alone = lab.command("setsid");
     alone.arg(run.as_std().get_program()).args(run.as_std().get_args());
     let ended = RunningProgram::start(alone).end().await.with_code(0);
-    let told = entry(&ended);
-    let error = told["error"].as_str().unwrap();
-    assert!(error.contains("not started (denied by no terminal to ask on"), "{told}");
+    let actual = entry(&ended);
+    let error = actual["error"].as_str().unwrap();
+    assert!(error.contains("not started (denied by no terminal to ask on"), "{actual}");
     assert!(ended.err.contains("denied by no terminal to ask on"), "{}", ended.err);
     assert!(!lab.work("cwd").exists(), "it was started");
 }
@@ -140,9 +140,9 @@ async fn what_never_runs_is_refused_wherever_the_request_has_it() {
     let edit = json!({"title": "Edit notes.md", "kind": "edit",
                       "rawInput": {"path": "notes.md", "content": "Never do this:\nrm -rf /\n"}});
     let texts = json!([{"type": "content", "content": {"type": "text", "text": "rm -rf /"}}]);
-    let told = json!({"title": "Run command", "content": texts});
+    let actual = json!({"title": "Run command", "content": texts});
     let never = inputs.len() + titles.len() + 1;
-    let asks = inputs.into_iter().chain(titles).chain([told, harmless, edit]);
+    let asks = inputs.into_iter().chain(titles).chain([actual, harmless, edit]);
     let asks = asks.enumerate().map(|(at, mut call)| {
         call["toolCallId"] = json!(format!("c{at}"));
         json!({ "ask": call })

@@ -166,14 +166,14 @@ impl Editor {
         assert_eq!(message["jsonrpc"], "2.0", "{line}");
         match message["method"].as_str() {
             Some("session/update") => {
-                let told = &message["params"];
-                let session = told["sessionId"].as_str().unwrap().to_owned();
-                self.updates.push((session, told["update"].clone()));
+                let actual = &message["params"];
+                let session = actual["sessionId"].as_str().unwrap().to_owned();
+                self.updates.push((session, actual["update"].clone()));
             }
             Some("session/request_permission") => {
                 self.questions.push(message["params"].clone());
                 let id = &message["params"]["toolCall"]["toolCallId"];
-                let known = self.told("tool_call").iter().any(|call| call["toolCallId"] == *id);
+                let known = self.updates("tool_call").iter().any(|call| call["toolCallId"] == *id);
                 self.known_at_question.push(known);
                 if let Some(option) = self.permits {
                     let outcome = match option {
@@ -191,14 +191,14 @@ impl Editor {
     }
 
     /// The updates of a kind.
-    pub(super) fn told(&self, kind: &str) -> Vec<&Value> {
+    pub(super) fn updates(&self, kind: &str) -> Vec<&Value> {
         let updates = self.updates.iter().map(|(_, update)| update);
         updates.filter(|update| update["sessionUpdate"] == kind).collect()
     }
 
     /// The text of all chunks of a kind.
     pub(super) fn text(&self, kind: &str) -> String {
-        self.told(kind).iter().map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect()
+        self.updates(kind).iter().map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect()
     }
 
     /// Returns a tool call at the end: all its updates, merged in order.

@@ -57,7 +57,7 @@ async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
     editor.updates.clear();
     editor.prompt(&session, "And now").await;
     assert_eq!(editor.text("agent_message_chunk"), "After 2 messages.");
-    assert_eq!(editor.told("session_info_update"), [] as [&Value; 0], "it keeps its title");
+    assert_eq!(editor.updates("session_info_update"), [] as [&Value; 0], "it keeps its title");
     editor.updates.clear();
     let resumed = editor.ask("session/resume", load).await;
     assert!(resumed["result"].get("modes").is_some(), "{resumed}");
@@ -126,10 +126,12 @@ async fn a_reply_that_was_cut_is_reported_where_it_was_said() {
     editor.hello().await;
     let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
     editor.ask("session/load", load).await;
-    let told = editor.updates.iter().map(|(_, update)| update);
-    let told = told.filter(|update| update["sessionUpdate"].as_str().unwrap().ends_with("_chunk"));
-    let told: Vec<&str> = told.map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect();
-    assert_eq!(told, ["First", &cut, "Second", "The second answer."]);
+    let actual = editor.updates.iter().map(|(_, update)| update);
+    let actual =
+        actual.filter(|update| update["sessionUpdate"].as_str().unwrap().ends_with("_chunk"));
+    let actual: Vec<&str> =
+        actual.map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect();
+    assert_eq!(actual, ["First", &cut, "Second", "The second answer."]);
     editor.leave().await;
 
     let sessions = async |args: &[&str]| {
@@ -176,10 +178,11 @@ async fn images_of_the_editor_reach_a_model_that_sees_them_and_come_back() {
     editor.hello().await;
     let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
     editor.ask("session/load", load.clone()).await;
-    let told = editor.updates.iter().map(|(_, update)| update);
-    let told = told.filter(|update| update["content"]["type"] == "image");
-    let told: Vec<&str> = told.map(|chunk| chunk["content"]["data"].as_str().unwrap()).collect();
-    assert_eq!(told, [PIXEL, PIXEL]);
+    let actual = editor.updates.iter().map(|(_, update)| update);
+    let actual = actual.filter(|update| update["content"]["type"] == "image");
+    let actual: Vec<&str> =
+        actual.map(|chunk| chunk["content"]["data"].as_str().unwrap()).collect();
+    assert_eq!(actual, [PIXEL, PIXEL]);
     editor.leave().await;
 
     // A model that sees none: the editor is told, and its image refused.
@@ -231,7 +234,7 @@ async fn what_was_attached_is_shown_as_the_editor_sent_it() {
         editor.ask("session/prompt", said.clone()).await;
     }
     let words = format!("Read `{}` (attached below)", lab.work("a.txt").display());
-    let title = editor.told("session_info_update")[0]["title"].as_str().unwrap().to_owned();
+    let title = editor.updates("session_info_update")[0]["title"].as_str().unwrap().to_owned();
     assert!(words.starts_with(title.trim_end_matches('…')), "{title}");
     editor.leave().await;
 
@@ -242,11 +245,11 @@ async fn what_was_attached_is_shown_as_the_editor_sent_it() {
     assert!(words.starts_with(title.trim_end_matches('…')), "{title}");
     let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
     editor.ask("session/load", load).await;
-    let told: Vec<&Value> =
-        editor.told("user_message_chunk").into_iter().map(|chunk| &chunk["content"]).collect();
+    let actual: Vec<&Value> =
+        editor.updates("user_message_chunk").into_iter().map(|chunk| &chunk["content"]).collect();
     let one =
         [json!({"type": "text", "text": words}), json!({"type": "resource", "resource": resource})];
-    assert_eq!(told, one.iter().chain(&one).collect::<Vec<_>>());
+    assert_eq!(actual, one.iter().chain(&one).collect::<Vec<_>>());
     editor.leave().await;
 }
 

@@ -117,7 +117,7 @@ async fn so_many_run_at_once_as_may_also_after_a_restart() {
 }
 
 /// The parent starts two children and is done when it knows of both; a child looks for itself.
-fn parts() -> SessionConfig {
+fn config() -> SessionConfig {
     let rule = |seen: &SeenRequest| -> Option<ScriptedTurn> {
         let reply = match seen.task() {
             "go" if seen.results().is_empty() => Reply::calls("m", [("delegate_task", tasks(2))]),
@@ -137,11 +137,11 @@ fn parts() -> SessionConfig {
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
     let clock = Arc::new(FixedClock(7));
     let lifecycle = BackgroundPolicy::new(policy, Arc::clone(&clock) as _);
-    let mut parts = SessionConfig { clock, ..SessionConfig::new(catalog) };
-    parts.children.lifecycle = Some(Arc::new(lifecycle));
-    parts.record.secret = FrameSecret::new(&[1; 16]);
-    parts.models.insert("t/m", "m", Arc::new(ScriptedModel::rule(rule)));
-    parts
+    let mut config = SessionConfig { clock, ..SessionConfig::new(catalog) };
+    config.children.lifecycle = Some(Arc::new(lifecycle));
+    config.record.secret = FrameSecret::new(&[1; 16]);
+    config.models.insert("t/m", "m", Arc::new(ScriptedModel::rule(rule)));
+    config
 }
 
 fn authority(catalog: &Catalog) -> Authority {
@@ -151,7 +151,7 @@ fn authority(catalog: &Catalog) -> Authority {
 
 async fn first_run(folder: &Path) -> Outcome {
     let dir = SessionDir::new(folder);
-    let session = Session::create(&dir, SessionId::literal("s"), parts()).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config()).unwrap();
     let spec = session.top_agent("t/m", "go", folder);
     session.run(spec, authority(session.catalog()), &Cancel::new()).await
 }
@@ -159,15 +159,15 @@ async fn first_run(folder: &Path) -> Outcome {
 /// Counts how often the top agent received the end of each child.
 fn told_of(stored: &StoredSession) -> BTreeMap<String, usize> {
     let root = AgentId::root(&SessionId::literal("s"));
-    let mut told = BTreeMap::new();
+    let mut actual = BTreeMap::new();
     for message in stored.messages(&root).unwrap() {
         if let Message::User(user) = &*message
             && let Some(from) = &user.from
         {
-            *told.entry(from.to_string()).or_default() += 1;
+            *actual.entry(from.to_string()).or_default() += 1;
         }
     }
-    told
+    actual
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn killed_after_any_record_each_end_is_reported_once() {
         let text: String = lines[..kept].iter().map(|line| format!("{line}\n")).collect();
         fs::write(folder.join("s.jsonl"), text).unwrap();
         let dir = SessionDir::new(&folder);
-        let (session, _) = Session::open(&dir, SessionId::literal("s"), parts()).unwrap();
+        let (session, _) = Session::open(&dir, SessionId::literal("s"), config()).unwrap();
         let authority = authority(session.catalog());
         let resumed = session.resume(Continue::default(), authority, &Cancel::new()).await;
         let outcome = resumed.unwrap();

@@ -20,7 +20,7 @@ use deputize_testkit::{Barrier, MockAnswer, ScriptedModel, ScriptedTurn, SeenReq
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{QUEUE, call, child, delivered, run, tasks, text, told};
+use super::{QUEUE, call, child, delivered, end_count, run, tasks, text};
 use crate::control::reachable;
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
@@ -58,8 +58,8 @@ fn three_tasks(asked: &ChatRequest) -> MockAnswer {
         (Some(_), written) => Reply::text("mock", format!("I wrote {written}.")),
         (None, 0) => Reply::calls("mock", [("delegate_task", delegate)]),
         (None, 1) => Reply::calls("mock", [further("Now b.txt.")]),
-        (None, 2) if told(asked) == 1 => Reply::calls("mock", [further("Last, c.txt.")]),
-        (None, _) => Reply::text("mock", format!("I know of {}.", told(asked))),
+        (None, 2) if end_count(asked) == 1 => Reply::calls("mock", [further("Last, c.txt.")]),
+        (None, _) => Reply::text("mock", format!("I know of {}.", end_count(asked))),
     })
 }
 
@@ -214,7 +214,7 @@ async fn it_waits_for_a_slot_as_a_new_child_does() {
     let server = model(move |asked| match child(&asked.system()) {
         Some(0) if asked.replies() == 1 => text("More is done."),
         Some(number) => text("Done.").held_by(&held[number]),
-        None => match (asked.results().len(), told(asked)) {
+        None => match (asked.results().len(), end_count(asked)) {
             (0, _) => call("delegate_task", tasks(2)),
             (1, 1) => call("delegate_control", further(asked, "More.")),
             (_, ends) => text(&format!("I know of {ends}.")),
@@ -236,11 +236,11 @@ async fn it_waits_for_a_slot_as_a_new_child_does() {
 }
 
 /// A parent that starts a child, and gives it a further task when it has ended.
-fn parts() -> SessionConfig {
+fn config() -> SessionConfig {
     let rule = |seen: &SeenRequest| -> Option<ScriptedTurn> {
         let is_end = |it: &&Arc<Message>| matches!(&***it, Message::User(it) if it.from.is_some());
-        let told = seen.messages.iter().filter(is_end).count();
-        let reply = match (seen.task(), seen.results().len(), told) {
+        let actual = seen.messages.iter().filter(is_end).count();
+        let reply = match (seen.task(), seen.results().len(), actual) {
             ("go", 0, _) => {
                 let arguments = json!({"goal": "one", "background": true});
                 Reply::calls("m", [("delegate_task", arguments)])
@@ -272,11 +272,11 @@ fn parts_of(policy: DelegationConfig, model: Arc<dyn Model>) -> SessionConfig {
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
     let clock = Arc::new(FixedClock(7));
     let lifecycle = BackgroundPolicy::new(policy, Arc::clone(&clock) as _);
-    let mut parts = SessionConfig { clock, ..SessionConfig::new(catalog) };
-    parts.children.lifecycle = Some(Arc::new(lifecycle));
-    parts.record.secret = FrameSecret::new(&[1; 16]);
-    parts.models.insert("t/m", "m", model);
-    parts
+    let mut config = SessionConfig { clock, ..SessionConfig::new(catalog) };
+    config.children.lifecycle = Some(Arc::new(lifecycle));
+    config.record.secret = FrameSecret::new(&[1; 16]);
+    config.models.insert("t/m", "m", model);
+    config
 }
 
 /// A model of a parent that starts children, and gives one of them a further task when all have
@@ -306,9 +306,9 @@ impl MessageCounter {
             return Reply::text("m", "Counted.");
         }
         let is_end = |it: &&Arc<Message>| matches!(&***it, Message::User(it) if it.from.is_some());
-        let told = request.messages.iter().filter(is_end).count();
+        let actual = request.messages.iter().filter(is_end).count();
         let replies = texts.iter().filter(|text| text.starts_with("Assistant")).count();
-        match (replies, told) {
+        match (replies, actual) {
             (0, _) => {
                 let tasks: Vec<Value> =
                     (0..COUNTED).map(|n| json!({"goal": format!("count {n}.")})).collect();
@@ -346,8 +346,8 @@ async fn conversations_of_ended_children_are_in_the_session_file_alone_and_go_on
     let model = Arc::new(MessageCounter::default());
     let mut policy = in_background();
     policy.limits.over_limit = OverLimit::Queue;
-    let parts = parts_of(policy, Arc::clone(&model) as _);
-    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let config = parts_of(policy, Arc::clone(&model) as _);
+    let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
     let spec = session.top_agent("t/m", "go", home.path());
     let grant = Grant { spawn_depth: Some(1), spawn_number: Some(99), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
@@ -372,20 +372,20 @@ fn authority(catalog: &Catalog) -> Authority {
 /// Counts how often the top agent received each end.
 fn ends_told(stored: &StoredSession) -> BTreeMap<String, usize> {
     let root = AgentId::root(&SessionId::literal("s"));
-    let mut told = BTreeMap::new();
+    let mut actual = BTreeMap::new();
     for message in stored.messages(&root).unwrap() {
         if let Message::User(user) = &*message
             && let Some(from) = &user.from
         {
-            *told.entry(from.to_string()).or_default() += 1;
+            *actual.entry(from.to_string()).or_default() += 1;
         }
     }
-    told
+    actual
 }
 
 async fn first_run(folder: &Path) {
     let dir = SessionDir::new(folder);
-    let session = Session::create(&dir, SessionId::literal("s"), parts()).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config()).unwrap();
     let spec = session.top_agent("t/m", "go", folder);
     let outcome = session.run(spec, authority(session.catalog()), &Cancel::new()).await;
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
@@ -409,7 +409,7 @@ async fn killed_after_any_record_a_further_task_is_done_and_its_end_told_once() 
         let text: String = lines[..kept].iter().map(|line| format!("{line}\n")).collect();
         fs::write(folder.join("s.jsonl"), text).unwrap();
         let dir = SessionDir::new(&folder);
-        let (session, _) = Session::open(&dir, SessionId::literal("s"), parts()).unwrap();
+        let (session, _) = Session::open(&dir, SessionId::literal("s"), config()).unwrap();
         let authority = authority(session.catalog());
         let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await;
         let outcome = outcome.unwrap();

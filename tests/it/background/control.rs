@@ -76,9 +76,9 @@ async fn those_below_are_listed_sent_messages_stopped_and_waited_for() {
         results.iter().map(|text| unframed(&text.replace(&session, "SESSION"))).collect();
     // Whom the last `join` finds running is a matter of time.
     insta::assert_snapshot!([&results[1..6], &results[7..]].concat().join("\n"));
-    let told = ended.events("model.response");
+    let actual = ended.events("model.response");
     let said = "I was told: A message of the agent that started you:\nBe quick.";
-    assert!(told.iter().any(|it| it["text"] == said), "{told:#?}");
+    assert!(actual.iter().any(|it| it["text"] == said), "{actual:#?}");
     let mut all = delivered(&lab).await;
     all.sort();
     assert_eq!(all, ["0", "1", "2"]);
@@ -93,7 +93,7 @@ async fn one_that_waits_for_a_place_is_listed_so() {
     let start = Barrier::closed();
     let held = gates.clone();
     let begins = start.clone();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, actual) = std::sync::mpsc::channel();
     let server = model(move |asked| match child(&asked.system()) {
         Some(number) => text("Done.").held_by(&held[number]),
         None => match asked.results().as_slice() {
@@ -115,7 +115,7 @@ async fn one_that_waits_for_a_place_is_listed_so() {
     let shown = RunningProgram::start(lab.deputize(&["agents", "--json"])).end().await.with_code(0);
     gates.iter().for_each(Barrier::open);
     running.end().await.with_code(0);
-    let listed = told.recv().unwrap();
+    let listed = actual.recv().unwrap();
     // The first line is that of the frame.
     let listed: Value = serde_json::from_str(listed.lines().nth(1).unwrap()).unwrap();
     assert_eq!(

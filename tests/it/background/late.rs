@@ -43,12 +43,12 @@ async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (
 #[tokio::test]
 async fn a_message_after_the_report_does_not_replace_it() {
     let task = json!({"goal": "child 0", "background": true});
-    let (told, end) = told_after(task, "REPORT: 7 files.", "Yes, I am done.").await;
+    let (actual, end) = told_after(task, "REPORT: 7 files.", "Yes, I am done.").await;
     assert_eq!(end["status"], "completed", "{end}");
-    let report = told.find("REPORT: 7 files.");
-    let reply = told.find("Yes, I am done.");
-    assert!(report.is_some() && report < reply, "{told}");
-    assert!(told.contains("In reply to it:"), "{told}");
+    let report = actual.find("REPORT: 7 files.");
+    let reply = actual.find("Yes, I am done.");
+    assert!(report.is_some() && report < reply, "{actual}");
+    assert!(actual.contains("In reply to it:"), "{actual}");
 }
 
 #[tokio::test]
@@ -57,10 +57,10 @@ async fn a_value_is_that_of_the_report_unless_what_follows_is_one_too() {
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let task = json!({"goal": "child 0", "background": true, "output_schema": schema});
     for (reply, value) in [("Yes, I am done.", 7), (r#"{"m": 9}"#, 7), (r#"{"n": 8}"#, 8)] {
-        let (told, end) = told_after(task.clone(), r#"{"n": 7}"#, reply).await;
+        let (actual, end) = told_after(task.clone(), r#"{"n": 7}"#, reply).await;
         assert_eq!(end["status"], "completed", "{end}");
-        assert!(told.contains(&format!(r#""output":{{"n":{value}}}"#)), "{reply}: {told}");
-        let both = told.contains(r#"{\"n\": 7}"#) && told.contains(&reply.replace('"', "\\\""));
-        assert!(both, "{reply}: {told}");
+        assert!(actual.contains(&format!(r#""output":{{"n":{value}}}"#)), "{reply}: {actual}");
+        let both = actual.contains(r#"{\"n\": 7}"#) && actual.contains(&reply.replace('"', "\\\""));
+        assert!(both, "{reply}: {actual}");
     }
 }

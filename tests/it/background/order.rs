@@ -99,8 +99,8 @@ async fn a_handle_says_that_its_task_waits_for_a_slot() {
     run(folder.path(), &queue(2), &parent_of(steps)).await;
     let statuses = results(&records(folder.path())).into_iter().map(|(call, result)| {
         let json = &result[result.find('{').unwrap()..=result.rfind('}').unwrap()];
-        let told: Value = serde_json::from_str(json).unwrap();
-        let entries = told["results"].as_array().unwrap().clone();
+        let actual: Value = serde_json::from_str(json).unwrap();
+        let entries = actual["results"].as_array().unwrap().clone();
         let statuses = entries.iter().map(|entry| entry["status"].as_str().unwrap().to_owned());
         format!("{call}: {}", statuses.collect::<Vec<_>>().join(" "))
     });

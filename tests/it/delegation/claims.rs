@@ -27,8 +27,8 @@ async fn a_claim_without_a_write_is_visible() {
     .await;
     let ended = run(&lab, &server, &[], "Go").await;
     let requests = server.requests();
-    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    assert_eq!(told["results"][0]["unseen_writes"], json!(["out/report.md", "made_up.rs"]));
+    let (actual, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    assert_eq!(actual["results"][0]["unseen_writes"], json!(["out/report.md", "made_up.rs"]));
     // The person is told too, at the end and by whom it was said.
     let claim =
         "names files that do not exist and were not seen written: `out/report.md`, `made_up.rs`";
@@ -37,8 +37,8 @@ async fn a_claim_without_a_write_is_visible() {
     let shown = lab.deputize(&["sessions", "show", &lab.session(), "--agent", "1.0.0"]);
     let shown = RunningProgram::start(shown).end().await.with_code(0);
     assert!(shown.out.ends_with(&format!("\nwarning: it {claim}\n")), "{}", shown.out);
-    assert_eq!(told["results"][0]["receipts"]["files_written"], json!([]));
-    assert_eq!(told["results"][1].get("unseen_writes"), None);
+    assert_eq!(actual["results"][0]["receipts"]["files_written"], json!([]));
+    assert_eq!(actual["results"][1].get("unseen_writes"), None);
     assert!(notes.contains("were not seen written: `out/report.md`, `made_up.rs`."), "{notes}");
     assert!(!notes.contains("real.txt"), "{notes}");
 }
@@ -74,9 +74,9 @@ async fn a_claim_in_a_value_is_held_against_what_was_seen_also_below() {
     let lab = Lab::new();
     run(&lab, &server, &["delegation.max_spawn_depth=2"], "Go").await;
     let requests = server.requests();
-    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    let entry = &told["results"][0];
-    assert_eq!(entry["unseen_writes"], json!(["src/x.rs"]), "{told}");
+    let (actual, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let entry = &actual["results"][0];
+    assert_eq!(entry["unseen_writes"], json!(["src/x.rs"]), "{actual}");
     assert!(notes.contains("were not seen written: `src/x.rs`."), "{notes}");
     let written = entry["receipts"]["files_written"].as_array().unwrap();
     assert_eq!((written.len(), &written[0]["by"]), (1, &json!("1.0.0")), "{entry}");
@@ -99,6 +99,6 @@ async fn a_name_is_looked_for_where_the_shell_was_too() {
     })
     .await;
     run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
-    let (told, _) = result(&messages(of(&server.requests(), "Go")[1], "tool")[0]);
-    assert_eq!(told["results"][0]["unseen_writes"], json!(["other.txt"]), "{told}");
+    let (actual, _) = result(&messages(of(&server.requests(), "Go")[1], "tool")[0]);
+    assert_eq!(actual["results"][0]["unseen_writes"], json!(["other.txt"]), "{actual}");
 }

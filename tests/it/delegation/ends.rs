@@ -10,13 +10,13 @@ use crate::program::{Lab, ProgramEnd, RunningProgram, hang, model};
 
 /// The entries that the model of the top agent was shown.
 fn shown(server: &MockServer) -> Vec<Value> {
-    let (told, _) = result(&messages(of(&server.requests(), "Go")[1], "tool")[0]);
-    told["results"].as_array().unwrap().clone()
+    let (actual, _) = result(&messages(of(&server.requests(), "Go")[1], "tool")[0]);
+    actual["results"].as_array().unwrap().clone()
 }
 
 fn children(ended: &ProgramEnd) -> Vec<Value> {
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
-    told["children"].as_array().unwrap().clone()
+    let actual: Value = serde_json::from_str(&ended.out).unwrap();
+    actual["children"].as_array().unwrap().clone()
 }
 
 #[tokio::test]

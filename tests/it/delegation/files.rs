@@ -13,8 +13,8 @@ use crate::program::{ChatRequest, Lab, RunningProgram, model};
 async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_replay() {
     let lab = Lab::new();
     let server = model(|asked| {
-        let told = (is_child(asked), asked.results().len(), asked.last_user());
-        match told {
+        let actual = (is_child(asked), asked.results().len(), asked.last_user());
+        match actual {
             (false, 0, _) => call("terminal", json!({"command": "mkdir -p sub/deep; cd sub/deep"})),
             (false, _, "Hand on") if asked.results().len() == 1 => {
                 call("delegate_task", json!({"goal": "Write it."}))
@@ -87,10 +87,10 @@ async fn files_that_a_childs_commands_change_are_reported_and_not_overwritten() 
     run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
     let requests = server.requests();
     let parent = of(&requests, "Go");
-    let (told, notes) = result(&messages(parent[2], "tool")[3]);
+    let (actual, notes) = result(&messages(parent[2], "tool")[3]);
     let session = lab.session();
     let stale = |n: usize| {
-        let paths = told["results"][n]["stale_paths"].as_array().cloned().unwrap_or_default();
+        let paths = actual["results"][n]["stale_paths"].as_array().cloned().unwrap_or_default();
         let name = |path: &Value| path.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
         paths.iter().map(name).collect::<Vec<_>>()
     };
@@ -133,14 +133,14 @@ async fn where_it_is_configured_a_stale_write_is_a_warning() {
     let set = ["delegation.subagent_auto_approve=true", "file_state.on_stale_write=warn"];
     run(&lab, &server, &set, "Go").await;
     let requests = server.requests();
-    let told = messages(of(&requests, "Go")[3], "tool")[4..].join("\n");
-    let told = told.replace(&lab.session(), "S");
+    let actual = messages(of(&requests, "Go")[3], "tool")[4..].join("\n");
+    let actual = actual.replace(&lab.session(), "S");
     for note in [
         "a.txt had changed on disk since you read it (by a command or another program, at 20",
         "b.txt had been deleted or renamed since you read it",
         "c.txt had changed on disk since you read it (by agent S/2.0.1, at 20",
     ] {
-        assert!(told.contains(note), "no `{note}` in {told}");
+        assert!(actual.contains(note), "no `{note}` in {actual}");
     }
     let now = ["a.txt", "b.txt", "c.txt"].map(|name| fs::read_to_string(lab.work(name)).unwrap());
     assert_eq!(now, ["1\ntwo\nmore\n", "mine", "mine"]);

@@ -35,8 +35,8 @@ async fn talkers() -> MockServer {
 
 fn results(server: &MockServer, task: &str) -> Vec<Value> {
     let requests = server.requests();
-    let (told, _) = result(&messages(of(&requests, task)[1], "tool")[0]);
-    told["results"].as_array().unwrap().clone()
+    let (actual, _) = result(&messages(of(&requests, task)[1], "tool")[0]);
+    actual["results"].as_array().unwrap().clone()
 }
 
 #[tokio::test]

@@ -62,10 +62,10 @@ fn git() -> ServerConfig {
 async fn catalog(policy: &DelegationConfig) -> Catalog {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
-    let mut card = ServerRecord::default();
-    card.keep(&git().start(), listed);
+    let mut record = ServerRecord::default();
+    record.keep(&git().start(), listed);
     for entry in
-        offer("git", &card, &git().start(), &ToolFilter::default(), &hint_commands()).entries
+        offer("git", &record, &git().start(), &ToolFilter::default(), &hint_commands()).entries
     {
         catalog.insert(entry).unwrap();
     }
@@ -94,12 +94,12 @@ async fn child(policy: DelegationConfig) -> (Vec<String>, Vec<String>) {
         }
     }));
     let folder = tempfile::tempdir().unwrap();
-    let mut parts = SessionConfig::new(catalog(&policy).await);
+    let mut config = SessionConfig::new(catalog(&policy).await);
     let servers = Servers::new(vec![git()], "/", |_| Supervisor::start().map(Arc::new));
-    let servers = parts.tools.settings.get_or_insert_with(|| servers);
-    parts.models.insert("test/m", "m", model.clone());
+    let servers = config.tools.settings.get_or_insert_with(|| servers);
+    config.models.insert("test/m", "m", model.clone());
     let dir = SessionDir::new(folder.path().join("sessions"));
-    let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("mcp"), config).unwrap();
     let mut spec = session.top_agent("test/m", "Hand on", folder.path());
     spec.tools = send_order(session.catalog().iter(), &policy);
     let grant = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };

@@ -64,8 +64,8 @@ async fn a_key_goes_to_no_endpoint_that_it_is_not_meant_for() {
         );
         let started = ended.events("agent.start");
         assert_eq!(started[1]["model"], served, "{set:?}");
-        let (told, _) = result(&messages(&near.requests()[1], "tool")[0]);
-        assert_eq!(told["results"][0]["model"], served, "the one that really served");
+        let (actual, _) = result(&messages(&near.requests()[1], "tool")[0]);
+        assert_eq!(actual["results"][0]["model"], served, "the one that really served");
         lab.holds_no("own-123456", &ended);
     }
 }
@@ -155,12 +155,12 @@ async fn a_model_without_its_key_is_not_offered_and_naming_it_starts_nobody() {
     let fields = parameters(own[0]);
     assert_eq!(fields["model"]["enum"], json!(["near/small"]));
     assert_eq!(fields["tasks"]["items"]["properties"]["model"]["enum"], json!(["near/small"]));
-    let told = messages(own[1], "tool").remove(0);
+    let actual = messages(own[1], "tool").remove(0);
     let mut values =
-        serde_json::Deserializer::from_str(&told[told.find('{').unwrap()..]).into_iter();
-    let told: Value = values.next().unwrap().unwrap();
-    let errors = told["errors"].as_array().unwrap();
-    assert_eq!(errors.len(), 3, "{told:#}");
+        serde_json::Deserializer::from_str(&actual[actual.find('{').unwrap()..]).into_iter();
+    let actual: Value = values.next().unwrap().unwrap();
+    let errors = actual["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 3, "{actual:#}");
     for (error, (index, parts)) in errors.iter().zip([
         (1, ["`openai/gpt-5`", "provider openai", "OPENAI_API_KEY"]),
         (2, ["`far/x`", "provider far", "FAR_KEY or FAR_KEY_2"]),
@@ -223,11 +223,11 @@ async fn fallback(set: &[&str], call_model: Option<&str>) -> (Value, usize) {
     }
     command.args(["--output", "json", "Go"]);
     let ended = RunningProgram::start(command).end().await.with_code(0);
-    let (told, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
-    let told = told["results"][0].clone();
+    let (actual, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
+    let actual = actual["results"][0].clone();
     let whole: Value = serde_json::from_str(&ended.out).unwrap();
-    assert_eq!(whole["children"][0]["model"], told["model"], "{whole:#}");
-    (told, near.requests().iter().filter(|request| is_child(&ChatRequest::of(request))).count())
+    assert_eq!(whole["children"][0]["model"], actual["model"], "{whole:#}");
+    (actual, near.requests().iter().filter(|request| is_child(&ChatRequest::of(request))).count())
 }
 
 #[tokio::test]
@@ -280,10 +280,10 @@ async fn a_result_names_the_model_that_served_the_answer_also_of_a_background_ch
         assert_eq!(whole["children"][0]["model"], "near/spare", "{whole:#}");
         let requests = near.requests();
         let last = *of(&requests, "Go").last().unwrap();
-        let told = if background { "user" } else { "tool" };
-        let told = messages(last, told).pop().unwrap();
-        assert!(told.contains(r#""model":"near/spare""#), "{told}");
-        assert!(!told.contains("far/m"), "{told}");
+        let actual = if background { "user" } else { "tool" };
+        let actual = messages(last, actual).pop().unwrap();
+        assert!(actual.contains(r#""model":"near/spare""#), "{actual}");
+        assert!(!actual.contains("far/m"), "{actual}");
     }
 }
 
@@ -301,8 +301,8 @@ async fn a_child_with_its_parents_model_has_its_parents_fallbacks() {
     command.args(["--set", "delegation.fallback_models=[offline]"]);
     command.args(["--output", "events", "Go"]);
     let ended = RunningProgram::start(command).end().await.with_code(0);
-    let (told, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
-    assert_eq!(told["results"][0]["model"], "near/other", "{told:#}");
+    let (actual, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
+    assert_eq!(actual["results"][0]["model"], "near/other", "{actual:#}");
     let said = "`delegation.fallback_models` has no effect";
     assert!(ended.err.contains(said), "{}", ended.err);
 }

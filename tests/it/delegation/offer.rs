@@ -50,12 +50,12 @@ async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
         assert!(text.contains(CANNOT), "{text}");
         let offered = fields["toolsets"]["description"].as_str().unwrap();
         assert!(offered.contains("file (") && !offered.contains("terminal"), "{offered}");
-        let (told, _) = result(&messages(parent[1], "tool")[0]);
+        let (actual, _) = result(&messages(parent[1], "tool")[0]);
         let said = "task 0 got less than it asked for: process (it needs approval, which children \
                     cannot get), terminal (it needs approval, which children cannot get), \
                     skill_manage (no child has it: what is learned is the top agent's)";
-        assert_eq!(told["warnings"], json!([said]));
-        assert_eq!(told["results"][0]["tool_trace"][0]["status"], "error", "{told:#}");
+        assert_eq!(actual["warnings"], json!([said]));
+        assert_eq!(actual["results"][0]["tool_trace"][0]["status"], "error", "{actual:#}");
         assert!(!lab.work("ran").exists());
         // The key is the operator's: no model is told of it.
         let sent: String = requests.iter().map(HttpRequest::text).collect();
@@ -70,8 +70,8 @@ async fn a_child_that_names_nothing_loses_the_same_and_is_no_warning() {
     run(&lab, &server, &[], "Go").await;
     let requests = server.requests();
     assert!(!tools(of(&requests, "Look at one")[0]).contains(&"terminal".to_owned()));
-    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    assert_eq!(told["warnings"], json!([]), "it is in the description");
+    let (actual, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    assert_eq!(actual["warnings"], json!([]), "it is in the description");
 }
 
 #[tokio::test]
@@ -115,8 +115,8 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
     let line = prompt.lines().find(|line| line.contains("`terminal`")).unwrap();
     assert!(line.contains("You cannot run commands") && line.contains("denied"), "{prompt}");
     let refused = messages(child[1], "tool").remove(0);
-    let told = "`terminal` needs approval, and nobody gives it to child agents";
-    assert!(refused.contains(told), "{refused}");
+    let expected = "`terminal` needs approval, and nobody gives it to child agents";
+    assert!(refused.contains(expected), "{refused}");
     // The person reads which setting allows it, and not the advice for the model.
     let line = "terminal refused: calls of children are not approved; `delegation.approvals: ask` \
                 or `auto` allows it";
@@ -128,7 +128,7 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
 async fn what_a_refused_call_of_a_shared_list_reads_is_why_the_child_lacks_the_tool() {
     let needs = "`terminal` needs approval, and nobody gives it to child agents";
     let other = "you may not use `terminal`: use ";
-    for (set, told) in [
+    for (set, actual) in [
         (&["delegation.approvals=ask"][..], needs),
         (&["delegation.toolset_ceiling=[file]"], other),
         (&["delegation.toolset_ceiling=[file]", "delegation.approvals=ask"], other),
@@ -141,9 +141,13 @@ async fn what_a_refused_call_of_a_shared_list_reads_is_why_the_child_lacks_the_t
         let requests = server.requests();
         let child = of(&requests, "Look at one");
         let refused = messages(child[1], "tool").remove(0);
-        assert!(refused.contains(told), "{set:?}: {refused}");
+        assert!(refused.contains(actual), "{set:?}: {refused}");
         let prompt = messages(child[0], "user").remove(0);
-        assert_eq!(prompt.contains("You cannot run commands"), told == needs, "{set:?}: {prompt}");
+        assert_eq!(
+            prompt.contains("You cannot run commands"),
+            actual == needs,
+            "{set:?}: {prompt}"
+        );
     }
 }
 
@@ -182,8 +186,8 @@ async fn an_orchestrator_reads_the_same_of_its_own_children() {
     assert!(!own.contains(&"terminal".to_owned()), "{own:?}");
     assert!(tools(top[0]).starts_with(&own), "{own:?}");
     assert_eq!(delegation(top[0]), delegation(middle[0]), "the very same words");
-    let (told, _) = result(&messages(middle[1], "tool")[0]);
-    let warning = told["warnings"][0].as_str().unwrap();
+    let (actual, _) = result(&messages(middle[1], "tool")[0]);
+    let warning = actual["warnings"][0].as_str().unwrap();
     assert!(warning.contains("toolset terminal (this agent does not have it)"), "{warning}");
 }
 

@@ -87,8 +87,11 @@ async fn a_profile_that_is_not_there_starts_nothing_and_the_error_names_those_th
     let requests = server.requests();
     assert_eq!(requests.len(), 2, "no child");
     let last = ChatRequest::of(&requests[1]);
-    let told = last.results()[0];
-    assert!(told.contains("`profile` must be one of explore, review, work, or left out"), "{told}");
+    let actual = last.results()[0];
+    assert!(
+        actual.contains("`profile` must be one of explore, review, work, or left out"),
+        "{actual}"
+    );
 }
 
 #[tokio::test]
@@ -100,9 +103,9 @@ async fn a_faulty_profile_gives_way_to_none_and_each_command_says_what_is_wrong(
     let show = deputize(&lab, &["profiles", "show", "explore"]).await.with_code(2);
     assert_eq!(run.err, show.err);
     assert!(run.err.starts_with("error: the profile `explore` cannot be used: /"), "{}", run.err);
-    let told = "home/agents/explore.md: `role` must be `leaf` or `orchestrator`; correct the file, \
+    let expected = "home/agents/explore.md: `role` must be `leaf` or `orchestrator`; correct the file, \
                 or remove it\n";
-    assert!(run.err.ends_with(told), "{}", run.err);
+    assert!(run.err.ends_with(expected), "{}", run.err);
     let file = lab.path("faulty.recording");
     let file = file.to_str().unwrap();
     lab.run(&server, &["--record", file, "Go"]).end().await.with_code(0);
@@ -251,8 +254,8 @@ async fn the_agent_itself_has_a_profile_and_keeps_it_over_a_resume() {
     assert_eq!(tools(&requests[0]), tools(first));
     assert!(!lab.work("a.txt").exists());
     let unknown = lab.run(&server, &["--profile", "scout", "Go"]).end().await.with_code(2);
-    let told = "there is no profile `scout`; there are: explore, review, work";
-    assert!(unknown.err.contains(told), "{}", unknown.err);
+    let expected = "there is no profile `scout`; known: explore, review, work";
+    assert!(unknown.err.contains(expected), "{}", unknown.err);
 }
 
 #[tokio::test]
@@ -321,7 +324,7 @@ async fn a_person_makes_lists_and_shows_profiles() {
     assert!(again.err.contains("there is a file for the profile `tests` already"), "{}", again.err);
     let bundled = deputize(&lab, &["profiles", "new", "explore"]).await.with_code(2);
     let said = "error: the program has a profile `explore` already\nhint: choose another name; with \
-                --replace, yours takes its place, without its bounds\n";
+                --replace, yours replaces it, and its limits no longer apply\n";
     assert_eq!(bundled.err, said);
     let own = deputize(&lab, &["profiles", "new", "explore", "--replace"]).await.with_code(0);
     fs::remove_file(own.out.trim_start_matches("written: ").trim_end()).unwrap();
@@ -341,7 +344,7 @@ async fn a_person_makes_lists_and_shows_profiles() {
     let doctor = deputize(&lab, &["doctor"]).await;
     assert!(doctor.out.contains("there is no toolset `fiel`"), "{}", doctor.out);
     fs::remove_file(lab.path("home/agents/typo.md")).unwrap();
-    assert!(list.out.contains("tests    user     what such an agent is for"), "{}", list.out);
+    assert!(list.out.contains("tests    user     what the agent is for"), "{}", list.out);
     let all = deputize(&lab, &["profiles", "list", "--json"]).await.with_code(0);
     let all: Value = serde_json::from_str(&all.out).unwrap();
     let names: Vec<_> = all.as_array().unwrap().iter().map(|it| &it["name"]).collect();
@@ -351,7 +354,7 @@ async fn a_person_makes_lists_and_shows_profiles() {
                role: leaf\n\nFind what";
     assert!(shown.out.starts_with(top), "{}", shown.out);
     let unknown = deputize(&lab, &["profiles", "show", "x"]).await.with_code(2);
-    assert!(unknown.err.contains("there are: explore, review, tests, work"), "{}", unknown.err);
+    assert!(unknown.err.contains("known: explore, review, tests, work"), "{}", unknown.err);
     let resolved = ["toolsets", "resolve", "--child", "--profile", "explore"];
     let resolved = deputize(&lab, &resolved).await.with_code(0);
     assert!(resolved.out.contains("not in the profile `explore`"), "{}", resolved.out);

@@ -42,17 +42,17 @@ async fn nonsense_is_answered_with_what_is_wrong_and_starts_nobody() {
     })
     .await;
     let ended = lab.run(&server, &["--output", "events", "Go"]).end().await.with_code(0);
-    let told = ended.events("tool.end");
-    assert_eq!(told.len(), count);
-    for end in &told {
+    let actual = ended.events("tool.end");
+    assert_eq!(actual.len(), count);
+    for end in &actual {
         assert_eq!(end["status"], "error", "{end}");
         assert!(end["result_bytes"].as_u64().unwrap() < 9000, "{end}");
     }
     // Whatever it was, the answer is one object of the same form.
     let last = server.requests().pop().unwrap();
-    for told in messages(&last, "tool") {
-        let begin = told.find('{').unwrap_or_else(|| panic!("{told}"));
-        let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+    for actual in messages(&last, "tool") {
+        let begin = actual.find('{').unwrap_or_else(|| panic!("{actual}"));
+        let mut values = serde_json::Deserializer::from_str(&actual[begin..]).into_iter::<Value>();
         let value = values.next().unwrap().unwrap();
         assert!(value["error"].is_string() && value["errors"][0]["code"].is_string(), "{value}");
     }
@@ -129,9 +129,9 @@ async fn all_that_is_wrong_with_a_call_comes_back_at_once_and_nobody_is_started(
     .await;
     let ended = lab.run(&server, &["--output", "events", "Go"]).end().await.with_code(0);
     assert_eq!(ended.events("agent.start").len(), 1);
-    let told = messages(&server.requests()[1], "tool")[0].clone();
-    let begin = told.find('{').unwrap();
-    let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+    let actual = messages(&server.requests()[1], "tool")[0].clone();
+    let begin = actual.find('{').unwrap();
+    let mut values = serde_json::Deserializer::from_str(&actual[begin..]).into_iter::<Value>();
     let value = values.next().unwrap().unwrap();
     let errors = value["errors"].as_array().unwrap().iter();
     let errors: Vec<String> = errors
@@ -167,11 +167,11 @@ async fn the_refusal_of_an_agent_at_the_last_level_names_its_depth_the_limit_and
     for schemas in ["narrowed", "cache_preserving"] {
         let set = format!("delegation.tool_schemas={schemas}");
         let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
-        let told = child_that_calls(calls, &[&set]).await.remove(0);
+        let actual = child_that_calls(calls, &[&set]).await.remove(0);
         for part in ["E_DEPTH", "is at depth 1", "depth 1 cannot", "delegation.max_spawn_depth"] {
-            assert!(told.contains(part), "{schemas}: {told}");
+            assert!(actual.contains(part), "{schemas}: {actual}");
         }
-        assert!(!told.contains("another agent's"), "{schemas}: {told}");
+        assert!(!actual.contains("another agent's"), "{schemas}: {actual}");
     }
 }
 
@@ -194,13 +194,14 @@ async fn the_warning_of_a_lowered_role_names_the_depth_the_limit_and_the_key() {
             let reason = format!(
                 "a child at depth {depth} is a leaf: delegation.max_spawn_depth is {depth}"
             );
-            let told = format!("task 0 got less than it asked for: role orchestrator ({reason})");
+            let expected =
+                format!("task 0 got less than it asked for: role orchestrator ({reason})");
             let asker = if nests { "Look at one" } else { "Go" };
             let requests = server.requests();
             let is_askers = |it: &&HttpRequest| ChatRequest::of(it).first_user().ends_with(asker);
             let last = requests.iter().rfind(is_askers).unwrap();
             let (result, _) = result(&messages(last, "tool")[0]);
-            assert_eq!(result["warnings"], json!([told]), "{schemas}");
+            assert_eq!(result["warnings"], json!([expected]), "{schemas}");
         }
     }
 }
@@ -208,15 +209,15 @@ async fn the_warning_of_a_lowered_role_names_the_depth_the_limit_and_the_key() {
 #[tokio::test]
 async fn a_leaf_above_the_last_level_learns_that_it_is_one() {
     let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
-    let told = child_that_calls(calls, &["delegation.max_spawn_depth=3"]).await.remove(0);
+    let actual = child_that_calls(calls, &["delegation.max_spawn_depth=3"]).await.remove(0);
     for part in ["E_DEPTH", "started as a leaf", "delegation.max_spawn_depth is 3"] {
-        assert!(told.contains(part), "{told}");
+        assert!(actual.contains(part), "{actual}");
     }
     let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
     let off = ["delegation.max_spawn_depth=3", "delegation.orchestrator_enabled=false"];
-    let told = child_that_calls(calls, &off).await.remove(0);
+    let actual = child_that_calls(calls, &off).await.remove(0);
     for part in ["E_DEPTH", "no child may delegate", "delegation.orchestrator_enabled is false"] {
-        assert!(told.contains(part), "{told}");
+        assert!(actual.contains(part), "{actual}");
     }
 }
 
@@ -228,8 +229,11 @@ async fn a_tool_of_another_agents_list_is_refused_with_those_that_may_be_used() 
         "delegation.toolset_ceiling=[file]",
         "delegation.approvals=auto",
     ];
-    let told = child_that_calls(calls, &set).await.remove(0);
-    assert!(told.contains("you may not use `terminal`") && told.contains("list_dir"), "{told}");
+    let actual = child_that_calls(calls, &set).await.remove(0);
+    assert!(
+        actual.contains("you may not use `terminal`") && actual.contains("list_dir"),
+        "{actual}"
+    );
 }
 
 #[tokio::test]
@@ -248,9 +252,9 @@ async fn a_toolset_of_a_later_version_is_dropped_and_reported() {
     .await;
     run(&lab, &server, &[], "Go").await;
     let requests = server.requests();
-    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let (actual, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
     assert_eq!(
-        told["warnings"],
+        actual["warnings"],
         json!([
             "task 0 got less than it asked for: toolset browser (this version does not have it)",
             "task 1 runs without any tool: toolset browser (this version does not have it)",
@@ -261,7 +265,7 @@ async fn a_toolset_of_a_later_version_is_dropped_and_reported() {
 
 #[tokio::test]
 async fn tasks_in_a_text_that_is_no_json_are_reported_as_that() {
-    for (tasks, told) in [
+    for (tasks, actual) in [
         ("first read a, then read b", "`tasks` is text that is not JSON"),
         ("[{\"goal\": \"A\"}, {\"goal\":", "`tasks` is text that is not JSON"),
         ("{\"goal\": \"A\"}", "`tasks` must be a list of objects"),
@@ -275,7 +279,7 @@ async fn tasks_in_a_text_that_is_no_json_are_reported_as_that() {
         .await;
         run(&lab, &server, &[], "Go").await;
         let answer = messages(&server.requests()[1], "tool").remove(0);
-        assert!(answer.contains("E_TASKS") && answer.contains(told), "{answer}");
+        assert!(answer.contains("E_TASKS") && answer.contains(actual), "{answer}");
     }
 }
 

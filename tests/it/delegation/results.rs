@@ -25,8 +25,8 @@ async fn what_a_result_leaves_out_is_in_files() {
     .await;
     run(&lab, &server, &["delegation.max_summary_bytes=300"], "Go").await;
     let requests = server.requests();
-    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    let [one, two] = told["results"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    let (actual, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let [one, two] = actual["results"].as_array().unwrap().as_slice() else { panic!("{actual}") };
     let read = |path: &Value| {
         let path = path.as_str().unwrap();
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -61,8 +61,8 @@ async fn a_value_that_is_too_long_to_be_shown_is_in_a_file() {
     .await;
     run(&lab, &server, &[], "Go").await;
     let requests = server.requests();
-    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    let entry = &told["results"][0];
+    let (actual, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let entry = &actual["results"][0];
     assert_eq!((&entry["status"], entry.get("output")), (&json!("completed"), None));
     assert_eq!(entry["left_out"]["output_bytes"], value.to_string().len());
     let read = |path: &Value| -> Value {
@@ -98,10 +98,10 @@ async fn a_large_batch_comes_back_whole() {
     let set = ["delegation.over_limit=queue", "delegation.approvals=auto"];
     run(&lab, &server, &set, "Go").await;
     let requests = server.requests();
-    let told = &messages(of(&requests, "Go")[1], "tool")[0];
-    assert!(told.len() < 512 * 1024, "{}", told.len());
-    let (told, notes) = result(told);
-    let entries = told["results"].as_array().unwrap();
+    let actual = &messages(of(&requests, "Go")[1], "tool")[0];
+    assert!(actual.len() < 512 * 1024, "{}", actual.len());
+    let (actual, notes) = result(actual);
+    let entries = actual["results"].as_array().unwrap();
     assert_eq!(entries.len(), CHILDREN);
     for (index, entry) in entries.iter().enumerate() {
         assert_eq!(entry["task_index"], index);
@@ -126,15 +126,15 @@ async fn half_a_megabyte_of_hostile_words_reaches_nobody_and_no_word_is_lost() {
     .await;
     let ended = lab.run(&server, &["--output", "json", "Go"]).end().await.with_code(0);
     let requests = server.requests();
-    let told = &messages(of(&requests, "Go")[1], "tool")[0];
-    assert!(told.len() < 100_000, "{}", told.len());
+    let actual = &messages(of(&requests, "Go")[1], "tool")[0];
+    assert!(actual.len() < 100_000, "{}", actual.len());
     for hidden in ["\u{1b}", "\u{202e}", "\u{200b}", "\u{0}", "\\u001b", "\\u202e", "\\u0000"] {
-        assert!(!told.contains(hidden), "{hidden:?}");
+        assert!(!actual.contains(hidden), "{hidden:?}");
     }
     // It is one entry, however many ends it has of its own.
-    let (told, _) = result(told);
-    assert_eq!(told["results"].as_array().unwrap().len(), 1);
-    let entry = &told["results"][0];
+    let (actual, _) = result(actual);
+    assert_eq!(actual["results"].as_array().unwrap().len(), 1);
+    let entry = &actual["results"][0];
     let summary = entry["summary"].as_str().unwrap();
     let frame = summary.rsplit("</").next().unwrap().trim_end().trim_end_matches('>');
     assert!(summary.starts_with("<child:") && !evil.contains(frame), "{frame}");
@@ -172,10 +172,10 @@ async fn a_parent_whose_context_is_nearly_full_is_shown_less() {
         let args = ["run", "-m", "near/mock", "--set", &set, "Go"];
         RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         let requests = server.requests();
-        let (told, _) = result(&messages(&requests[before + 2], "tool")[0]);
-        let summary = told["results"][0]["summary"].as_str().unwrap();
+        let (actual, _) = result(&messages(&requests[before + 2], "tool")[0]);
+        let summary = actual["results"][0]["summary"].as_str().unwrap();
         assert!(shown.contains(&summary.len()), "{window}: {}", summary.len());
-        assert_eq!(told["results"][0].get("summary_path").is_some(), window > 0);
+        assert_eq!(actual["results"][0].get("summary_path").is_some(), window > 0);
     }
 }
 
@@ -202,12 +202,12 @@ async fn the_task_of_a_child_is_shown_with_what_it_said() {
     let shown = show(&["--agent", "1.0.0"]).await;
     let at = |words: &str| shown.find(words).unwrap_or_else(|| panic!("{words}: {shown}"));
     let here = lab.work("").canonicalize().unwrap();
-    let told = format!(
+    let expected = format!(
         "(completed)\nrole: leaf\nmodel: openai/mock\ntoolsets: file\ndirectory: {}\ncontext:\n  \
          They are in a.txt.\n  All of them.\noutput_schema:\n  {{\n",
         here.display()
     );
-    assert!(at(&told) < at("\n> "), "{shown}");
+    assert!(at(&expected) < at("\n> "), "{shown}");
     assert!(at("\"n\"") < at("\n> "), "{shown}");
     // What only the person said is not told so.
     assert!(!show(&[]).await.contains("role:"));
@@ -229,9 +229,9 @@ async fn the_end_of_an_agent_names_its_files_and_a_list_of_agents_counts_its_cal
     assert_eq!(of_depth(1)["files_written"], json!([lab.work("a.txt")]));
     assert_eq!(of_depth(0)["files_written"], Value::Null, "its child wrote it");
 
-    let told = RunningProgram::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
-    let told: Value = serde_json::from_str(&told.with_code(0).out).unwrap();
-    let agents = told["sessions"][0]["agents"].as_array().unwrap();
+    let actual = RunningProgram::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
+    let actual: Value = serde_json::from_str(&actual.with_code(0).out).unwrap();
+    let agents = actual["sessions"][0]["agents"].as_array().unwrap();
     let calls: Vec<_> = agents.iter().map(|agent| &agent["tool_calls"]).collect();
     assert_eq!(calls, [1, 2]);
     let table =
@@ -251,8 +251,8 @@ async fn a_child_that_only_thought_fails_and_its_entry_says_so() {
     .await;
     run(&Lab::new(), &server, &[], "Go").await;
     let requests = server.requests();
-    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    let entry = &told["results"][0];
+    let (actual, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let entry = &actual["results"][0];
     assert_eq!((&entry["status"], &entry["summary"]), (&json!("failed"), &Value::Null), "{entry}");
     assert_eq!(entry["error"], "the model gave only thoughts and no answer", "{entry}");
 }

@@ -116,8 +116,8 @@ async fn a_call_with_two_equal_tasks_starts_nobody() {
     let tasks = json!({"tasks": [{"goal": "Count."}, {"goal": "Look."}, {"goal": "Count. "}]});
     let (children, results) = run_calls("delegate_task", vec![vec![tasks]], &[]).await;
     assert!(children.is_empty(), "{children:?}");
-    let told = "this task is the same as task 0";
-    assert!(results[0].contains("E_SAME_TASK") && results[0].contains(told), "{results:#?}");
+    let expected = "this task is the same as task 0";
+    assert!(results[0].contains("E_SAME_TASK") && results[0].contains(expected), "{results:#?}");
 }
 
 fn children(records: &[Record]) -> usize {

@@ -13,7 +13,7 @@ use crate::program::{Lab, model};
 async fn the_task_tool_takes_a_text_and_gives_one() {
     let lab = Lab::new();
     let server = model(|asked| {
-        let told = asked.system();
+        let actual = asked.system();
         match (is_child(asked), asked.results().len()) {
             (false, 0) => MockAnswer::reply(&Reply::calls(
                 "served-1",
@@ -25,9 +25,9 @@ async fn the_task_tool_takes_a_text_and_gives_one() {
                 ],
             )),
             (false, _) => say("Done."),
-            (true, _) if told.contains("Say nothing") => say(""),
+            (true, _) if actual.contains("Say nothing") => say(""),
             (true, _) if !asked.may_call() => say("I could not end."),
-            (true, n) if told.contains("Never end") => call("list_dir", json!({"depth": n + 1})),
+            (true, n) if actual.contains("Never end") => call("list_dir", json!({"depth": n + 1})),
             (true, 0) => call("list_dir", json!({})),
             (true, _) => say("There is <b>one</b> file.\u{1b}[31m"),
         }
@@ -69,11 +69,11 @@ async fn the_task_tool_takes_a_text_that_is_no_json_too() {
     .await;
     run(&lab, &server, &["delegation.tool_name=task"], "Go").await;
     let requests = server.requests();
-    let told = messages(requests.last().unwrap(), "tool");
-    assert!(told[0].contains("\nI looked.\n"), "{told:?}");
+    let actual = messages(requests.last().unwrap(), "tool");
+    assert!(actual[0].contains("\nI looked.\n"), "{actual:?}");
     assert!(
-        told[1].starts_with("error: ") && told[1].contains("`description` only stands for"),
-        "{told:?}"
+        actual[1].starts_with("error: ") && actual[1].contains("`description` is a placeholder"),
+        "{actual:?}"
     );
     assert_eq!(requests.len(), 3);
 }

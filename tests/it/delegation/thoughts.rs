@@ -29,9 +29,9 @@ async fn thoughts_are_in_no_summary_not_on_standard_output_and_do_not_go_back() 
     let ended = run(&lab, &server, &[], "Go").await;
     assert_eq!(ended.out, "Looked.\n");
     let requests = server.requests();
-    let told = messages(&requests[2], "tool").remove(0);
-    let summary = result(&told).0["results"][0]["summary"].as_str().unwrap().to_owned();
-    assert!(summary.contains(">\nSeven.\n</"), "{told}");
+    let actual = messages(&requests[2], "tool").remove(0);
+    let summary = result(&actual).0["results"][0]["summary"].as_str().unwrap().to_owned();
+    assert!(summary.contains(">\nSeven.\n</"), "{actual}");
     assert_eq!(messages(&requests[2], "assistant"), ["I ask a child."]);
     assert!(requests.iter().all(|request| !request.text().contains("SECRET-THOUGHT")));
 }
@@ -57,11 +57,11 @@ async fn thoughts_whose_opening_tag_the_server_keeps_are_none_of_the_answer_eith
         assert_eq!(ended.out, "Looked.\n");
         let requests = server.requests();
         assert_eq!(of(&requests, "Count them").len(), 1, "{answer}: nothing to correct");
-        let told = messages(&requests[2], "tool").remove(0);
-        let entry = &result(&told).0["results"][0];
-        assert!(entry["summary"].as_str().unwrap().contains(answer), "{told}");
+        let actual = messages(&requests[2], "tool").remove(0);
+        let entry = &result(&actual).0["results"][0];
+        assert!(entry["summary"].as_str().unwrap().contains(answer), "{actual}");
         if typed {
-            assert_eq!(entry["output"], json!({"n": 7}), "{told}");
+            assert_eq!(entry["output"], json!({"n": 7}), "{actual}");
         }
         assert!(requests.iter().all(|request| !request.text().contains("SECRET-THOUGHT")));
     }
@@ -76,10 +76,10 @@ async fn a_child_of_nothing_but_thoughts_has_given_no_answer() {
         run(&lab, &server, &[], "Go").await;
         let requests = server.requests();
         assert_eq!(of(&requests, "Count them").len(), 2, "it is asked once more");
-        let told = messages(requests.last().unwrap(), "tool").remove(0);
-        let entry = &result(&told).0["results"][0];
-        assert_eq!(entry["status"], "failed", "{told}");
-        assert!(!told.contains("SECRET-THOUGHT"), "{told}");
+        let actual = messages(requests.last().unwrap(), "tool").remove(0);
+        let entry = &result(&actual).0["results"][0];
+        assert_eq!(entry["status"], "failed", "{actual}");
+        assert!(!actual.contains("SECRET-THOUGHT"), "{actual}");
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_typed_answer_may_stand_behind_thoughts_and_among_prose() {
         run(&lab, &server, &[], "Go").await;
         let requests = server.requests();
         assert_eq!(of(&requests, "Count them").len(), 1, "{answer}: nothing to correct");
-        let told = messages(&requests[2], "tool").remove(0);
-        assert_eq!(result(&told).0["results"][0]["output"], json!({"n": 7}), "{told}");
+        let actual = messages(&requests[2], "tool").remove(0);
+        assert_eq!(result(&actual).0["results"][0]["output"], json!({"n": 7}), "{actual}");
     }
 }

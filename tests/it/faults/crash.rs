@@ -73,8 +73,8 @@ async fn a_session_that_ends_the_program_three_times_in_a_row_is_only_shown() {
     let kept = fs::read(lab.session_file()).unwrap();
     let refused = resume(&lab, &server, &[]).await.with_code(1);
     let way_out = format!("remove `{}` to try it again", openings(&lab).display());
-    for told in ["3 times in a row", "it can be shown and exported, not resumed", &way_out] {
-        assert!(refused.err.contains(told), "{told}: {}", refused.err);
+    for actual in ["3 times in a row", "it can be shown and exported, not resumed", &way_out] {
+        assert!(refused.err.contains(actual), "{actual}: {}", refused.err);
     }
     assert_eq!((refused.out.as_str(), server.requests().len()), ("", asked));
     assert_eq!(fs::read(lab.session_file()).unwrap(), kept);

@@ -90,12 +90,12 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ("a line of 10 MB", MockAnswer::sse(line), 1, &["8388608", "twice limits.reply_bytes"]),
         ("overflow, large", error(413, "too large"), 4, &["too long for model `mock`"]),
     ];
-    for (name, answer, code, told) in cases {
+    for (name, answer, code, describe) in cases {
         let (ended, requests) = run(&Lab::new(), [answer], &[]).await;
         println!("{name}: {}", ended.err);
         let ended = ended.with_code(code);
         assert_eq!((ended.out.as_str(), requests), ("", 1), "{name}");
-        assert!(told.iter().all(|word| ended.err.contains(word)), "{name}: {}", ended.err);
+        assert!(describe.iter().all(|word| ended.err.contains(word)), "{name}: {}", ended.err);
         assert!(ended.took < SHORTEST_WAIT, "{name}: {ended:#?}");
     }
 }
@@ -112,14 +112,17 @@ async fn a_server_that_is_not_there_is_tried_twice_and_reported_with_what_to_che
         tokio::task::yield_now().await;
     }
     let ended = RunningProgram::start(command).end().await.with_code(3);
-    let told = format!("connection refused; is the server running at http://{address}/v1");
+    let expected = format!("connection refused; is the server running at http://{address}/v1");
     let errors = ended.events("model.error");
     assert_eq!(errors.len(), 2, "on this machine nothing comes of waiting: {ended:#?}");
     let waits = ended.events("model.retry");
     assert_eq!(waits.len(), 1);
     assert!(waits[0]["wait_ms"].as_u64().unwrap() <= 750, "{waits:?}");
     assert_eq!((&waits[0]["attempt"], &waits[0]["of"]), (&json!(2), &json!(2)));
-    assert!(errors.iter().all(|it| it["message"].as_str().unwrap().contains(&told)), "{errors:?}");
+    assert!(
+        errors.iter().all(|it| it["message"].as_str().unwrap().contains(&expected)),
+        "{errors:?}"
+    );
 }
 
 #[tokio::test]
@@ -224,7 +227,7 @@ async fn much_of_what_is_allowed_is_taken() {
 }
 
 /// Requests whose results are given to the model, as text.
-async fn told(answers: Vec<MockAnswer>, args: &[&str]) -> (ProgramEnd, Vec<String>) {
+async fn describe(answers: Vec<MockAnswer>, args: &[&str]) -> (ProgramEnd, Vec<String>) {
     let lab = Lab::new();
     let server = MockServer::start(answers).await.unwrap();
     let args = [args, &["Answer me"]].concat();
@@ -253,7 +256,7 @@ async fn nonsense_is_answered_with_what_is_wrong_with_it() {
         ("wrong type", raw("read_file", "{\"path\": {}}"), "path"),
     ];
     for (name, answer, expected) in cases {
-        let (ended, results) = told(vec![answer, text("I see.")], &[]).await;
+        let (ended, results) = describe(vec![answer, text("I see.")], &[]).await;
         println!("{name}: {results:?}");
         let ended = ended.with_code(0);
         assert_eq!((ended.out.as_str(), results.len()), ("I see.\n", 1), "{name}");
@@ -268,8 +271,8 @@ async fn a_reply_of_nothing_but_thoughts_is_asked_about_once_and_called_that() {
     let server = model(|_| text("<think>They want an answer.</think>\n")).await;
     let ended = lab.run(&server, &["Answer me"]).end().await.with_code(1);
     assert_eq!(server.requests().len(), 2);
-    let told = "error: the model gave only thoughts and no answer";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    let expected = "error: the model gave only thoughts and no answer";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 }
 
 #[tokio::test]
@@ -314,8 +317,8 @@ async fn models_that_never_stop_are_stopped() {
     .await;
     let ended = ended.with_code(4);
     assert_eq!((requests, ended.out.as_str()), (4, "Step 3.\n"));
-    let told = "the limit of 3 model requests (max_iterations) was reached";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    let expected = "the limit of 3 model requests (max_iterations) was reached";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 
     let (ended, requests) = forever(
         "nothing but calls after the limit",

@@ -67,8 +67,12 @@ async fn a_stalled_reader_neither_holds_the_run_up_nor_keeps_it_from_ending() {
             server.until_requests(4).await;
             let (ended, took) = ended_by(Signal::INT, &lab, running).await;
             if what == UnreadStream::Out {
-                let told = "bytes of standard output were not read";
-                assert!(ended.err.contains(told) && ended.err.contains("hint: "), "{}", ended.err);
+                let expected = "bytes of standard output were not read";
+                assert!(
+                    ended.err.contains(expected) && ended.err.contains("hint: "),
+                    "{}",
+                    ended.err
+                );
             }
             if what == UnreadStream::Err {
                 assert_eq!(events(&ended.out).last().unwrap()["type"], "session.end");

@@ -36,8 +36,8 @@ async fn with_too_few_open_files_nothing_is_begun_and_the_limit_is_reported() {
         println!("{most}: {}", ended.err);
         let ended = ended.with_code(1);
         assert!(!ended.err.contains("panicked"), "{most}: {}", ended.err);
-        let told = format!("{most} files may be open at most, and a run needs {LEAST}");
-        assert!(ended.err.contains(&told), "{most}: {}", ended.err);
+        let expected = format!("{most} files may be open at most, and a run needs {LEAST}");
+        assert!(ended.err.contains(&expected), "{most}: {}", ended.err);
         assert!(ended.err.contains("hint: raise the limit (ulimit -Hn"), "{most}: {}", ended.err);
     }
     assert_eq!(server.requests().len(), 0);
@@ -306,12 +306,12 @@ async fn with_too_few_threads_nothing_is_begun_and_with_enough_nothing_breaks() 
         assert!(!ended.err.contains("panicked"), "{most}: {}", ended.err);
         // The program's own thread counts, too.
         if most <= least {
-            let told = format!(
+            let expected = format!(
                 "{} more threads and processes may be started, and a run needs {least}",
                 most - 1
             );
             let ended = ended.with_code(1);
-            assert!(ended.err.contains(&told), "{most}: {}", ended.err);
+            assert!(ended.err.contains(&expected), "{most}: {}", ended.err);
             assert!(ended.err.contains("hint: "), "{most}: {}", ended.err);
         } else {
             assert!(ended.with_code(0).out.contains("worked"), "{most}");

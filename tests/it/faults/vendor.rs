@@ -78,11 +78,11 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
     ] {
         let (ended, requests) = run([answer, text("Fine.")], &["-t", "file"]).await;
         assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
-        let told = last_message(&requests[1]);
-        assert_eq!(told["role"], "tool", "{told}");
-        let told = told["content"].as_str().unwrap();
-        assert!(told.contains("could not be read") && told.contains(words), "{told}");
-        assert!(told.len() < 2000, "{told}");
+        let actual = last_message(&requests[1]);
+        assert_eq!(actual["role"], "tool", "{actual}");
+        let actual = actual["content"].as_str().unwrap();
+        assert!(actual.contains("could not be read") && actual.contains(words), "{actual}");
+        assert!(actual.len() < 2000, "{actual}");
     }
 }
 
@@ -99,8 +99,8 @@ async fn a_model_that_only_makes_such_calls_is_stopped() {
     let ended = ended.with_code(1);
     assert_eq!(requests.len(), 6, "{}", ended.err);
     assert_eq!(ended.err.matches("Failed to call a function.").count(), 1, "{}", ended.err);
-    let told = "openai/mock made 6 calls in a row that its server could not read";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    let expected = "openai/mock made 6 calls in a row that its server could not read";
+    assert!(ended.err.contains(expected), "{}", ended.err);
     // The calls are told in detail to who wants that.
     let (ended, _) = run((0..20).map(unreadable_call), &["-v", "-t", "file"]).await;
     assert!(ended.err.matches("Failed to call a function.").count() > 5, "{}", ended.err);
@@ -113,8 +113,8 @@ async fn a_model_that_stops_making_such_calls_is_reported_once() {
     let ended = ended.with_code(0);
     assert_eq!((ended.out.as_str(), requests.len()), ("Fine.\n", 4));
     assert_eq!(ended.err.matches("Failed to call a function.").count(), 1, "{}", ended.err);
-    let told = "3 calls in a row could not be read: ";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    let expected = "3 calls in a row could not be read: ";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 }
 
 #[tokio::test]
@@ -254,8 +254,8 @@ async fn the_key_of_a_replys_limit_bounds_events_and_bodies_too() {
     let (ended, requests) = run([MockAnswer::sse(event(&"word ".repeat(3_000_000)))], &key).await;
     let ended = ended.with_code(1);
     assert_eq!(requests.len(), 1);
-    let told = "the limit is 12000000 (twice limits.reply_bytes, and 1048576 at least)";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    let expected = "the limit is 12000000 (twice limits.reply_bytes, and 1048576 at least)";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 }
 
 #[tokio::test]
@@ -276,8 +276,9 @@ async fn a_call_of_three_megabytes_in_one_event_runs() {
     assert!(std::fs::read_to_string(lab.work("a.txt")).unwrap() == content, "another content");
     // Above the limit of a reply the error names that limit.
     let (ended, requests) = run([call(&"line\n".repeat(900_000))], &[]).await;
-    let told = "more than 4194304 bytes of text and calls, which is the limit (limits.reply_bytes)";
-    assert!(ended.with_code(1).err.contains(told));
+    let expected =
+        "more than 4194304 bytes of text and calls, which is the limit (limits.reply_bytes)";
+    assert!(ended.with_code(1).err.contains(expected));
     assert_eq!(requests.len(), 1);
 }
 
@@ -311,8 +312,8 @@ async fn a_stream_that_is_cut_inside_its_first_event_is_no_empty_reply() {
     let ended = ended.with_code(0);
     assert_eq!(requests.len(), 2);
     let retry = &ended.events("model.retry")[0];
-    let told = "the reply ended in the middle of an event";
-    assert!(retry["reason"].as_str().unwrap().contains(told), "{retry}");
+    let expected = "the reply ended in the middle of an event";
+    assert!(retry["reason"].as_str().unwrap().contains(expected), "{retry}");
 }
 
 #[tokio::test]

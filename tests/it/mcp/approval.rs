@@ -7,7 +7,7 @@ use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
-use super::desk::{SERVER, approve, caller, cards, deputize, offered, set};
+use super::fixture::{SERVER, approval_files, approve, caller, deputize, offered, set};
 use crate::program::{ChatRequest, Lab, ProgramEnd, model, sees};
 
 #[tokio::test]
@@ -283,14 +283,14 @@ async fn what_was_approved_before_approvals_were_kept_apart_is_not_asked_again()
     let own = set("none");
     approve(&lab, &own).await;
     // An earlier version kept it by the name alone.
-    let [card] = &cards(&lab.path("home"))[..] else { panic!("one card") };
+    let [file] = &approval_files(&lab.path("home"))[..] else { panic!("one file") };
     let old = lab.path("home/mcp/w.json");
-    fs::rename(card, &old).unwrap();
+    fs::rename(file, &old).unwrap();
     let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
     let ended = lab.run(&server, &args).end().await.with_code(0);
     assert!(offered(&ended) && !ended.err.contains("seen for the first time"), "{}", ended.err);
     let review = deputize(&lab, &["mcp", "review", "w", "--set", &own]).await.with_code(0);
     assert!(review.err.contains("all of it is as you approved it"), "{}", review.err);
-    assert_eq!(cards(&lab.path("home")), std::slice::from_ref(card), "it was taken over");
+    assert_eq!(approval_files(&lab.path("home")), std::slice::from_ref(file), "it was taken over");
     assert!(!old.exists());
 }

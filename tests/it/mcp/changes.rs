@@ -8,7 +8,7 @@ use deputize_requirements::{program, require};
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use super::desk::{SERVER, approve, deputize};
+use super::fixture::{SERVER, approve, deputize};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const ECHO: &str = "mcp__w__echo";
@@ -29,7 +29,7 @@ fn names(tools: &Value) -> Vec<String> {
 }
 
 /// The names of the tools of each request.
-fn told(server: &MockServer) -> Vec<Vec<String>> {
+fn describe(server: &MockServer) -> Vec<Vec<String>> {
     server.requests().iter().map(|request| names(&request.json()["tools"])).collect()
 }
 
@@ -72,7 +72,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         for words in ["echo: one", "echo: two", "echo: three"] {
             assert!(ended.out.contains(words), "{words}: {}", ended.out);
         }
-        let requests = told(&server);
+        let requests = describe(&server);
         assert_eq!(requests.len(), 8, "five of the top agent, three of the child");
         let top: BTreeSet<&Vec<String>> =
             requests.iter().filter(|tools| tools.contains(&"delegate_task".to_owned())).collect();
@@ -95,11 +95,11 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         let server = three_calls().await;
         let ended = lab.run(&server, &auto).end().await.with_code(0);
         assert!(ended.err.contains("mcp w: tool \"more\" is new. Review with"), "{}", ended.err);
-        assert_eq!(more(&told(&server)), 0);
+        assert_eq!(more(&describe(&server)), 0);
         approve(&lab, &set).await;
         let server = three_calls().await;
         lab.run(&server, &auto).end().await.with_code(0);
-        let requests = told(&server);
+        let requests = describe(&server);
         assert_eq!(more(&requests), requests.len(), "top agent and child, from the first request");
 
         // An agent that began before goes on as it began, though the program has the tool now.
@@ -109,7 +109,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         let resume = lab.deputize(&[&resume, &auto[..]].concat());
         let ended = RunningProgram::start(resume).end().await.with_code(0);
         assert_eq!(calls(&ended), ["error"], "{}", ended.err);
-        let requests = told(&server);
+        let requests = describe(&server);
         assert!(requests.iter().all(|tools| *tools == *before), "{requests:?} {before:?}");
         assert_eq!(lab.processes(), []);
     }

@@ -7,7 +7,7 @@ use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use super::desk::{SERVER, caller, cards, config, deputize, offered, set};
+use super::fixture::{SERVER, approval_files, caller, config, deputize, offered, set};
 use crate::program::{Lab, RunningProgram};
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
     assert!(near.err.contains("the nearest name is `weather`"), "{}", near.err);
     deputize(&lab, &["mcp", "remove", "weather"]).await.with_code(0);
     assert_eq!(config(&lab), "# mine\nmax_iterations: 7\n");
-    assert_eq!(cards(&lab.path("home")), Vec::<PathBuf>::new());
+    assert_eq!(approval_files(&lab.path("home")), Vec::<PathBuf>::new());
     assert!(
         !lab.path("home/mcp/started-in/weather").exists(),
         "what it left is for no other server"
@@ -229,8 +229,8 @@ async fn each_failure_of_a_server_by_http_says_what_happened_and_what_to_do() {
         let url = format!("http://{}/{path}", server.address());
         let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--url", &url]).await.with_code(1);
         let hint = format!("hint: {}", hint.replace("URL", &url));
-        let told = ended.err.contains(said) && ended.err.contains(&hint);
-        assert!(told && !ended.err.contains("hush"), "{path}: {}", ended.err);
+        let actual = ended.err.contains(said) && ended.err.contains(&hint);
+        assert!(actual && !ended.err.contains("hush"), "{path}: {}", ended.err);
     }
 }
 

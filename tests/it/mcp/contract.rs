@@ -26,12 +26,12 @@ pub(super) async fn tools(server: ServerConfig, read_only: &[&str]) -> (Catalog,
     let shared = Arc::clone(&supervisor);
     let looked = Box::pin(look(server.clone(), "/", move || Ok(Arc::clone(&shared))));
     let listed = soon("the list of the tools", looked).await.unwrap();
-    let mut card = ServerRecord::default();
-    card.keep(&server.start(), listed);
+    let mut record = ServerRecord::default();
+    record.keep(&server.start(), listed);
     let read_only = read_only.iter().map(|name| (*name).to_owned()).collect();
     let filter = ToolFilter { read_only, ..ToolFilter::default() };
     let mut catalog = Catalog::default();
-    for entry in offer("s", &card, &server.start(), &filter, &hint_commands()).entries {
+    for entry in offer("s", &record, &server.start(), &filter, &hint_commands()).entries {
         catalog.insert(entry).unwrap();
     }
     (catalog, Servers::new(vec![server], "/", move |_| Ok(Arc::clone(&supervisor))))
@@ -81,7 +81,7 @@ async fn one_check_tells_whether_tools_of_real_servers_keep_their_contract() {
 }
 
 /// What a call came to, in one text.
-fn told(result: &ToolCallResult) -> String {
+fn describe(result: &ToolCallResult) -> String {
     match result {
         Ok(output) => output.content.clone(),
         Err(ToolError::Partly { text, output }) => format!("{} {}", text.as_str(), output.content),
@@ -91,7 +91,7 @@ fn told(result: &ToolCallResult) -> String {
 }
 
 pub(super) async fn called(bench: &ToolHarness, name: &str, arguments: Value) -> String {
-    told(&soon(name, Box::pin(bench.call(name, arguments))).await)
+    describe(&soon(name, Box::pin(bench.call(name, arguments))).await)
 }
 
 #[tokio::test]
@@ -102,10 +102,10 @@ async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
     let (catalog, servers) = tools(server, &["echo"]).await;
     let bench = ToolHarness::of(Path::new("/"), catalog);
     let begun = Arc::new(Notify::new());
-    let told = Arc::clone(&begun);
+    let actual = Arc::clone(&begun);
     let settings = &bench.agent().session.settings;
     settings.get_or_insert_with(|| servers.clone());
-    settings.get_or_insert_with(|| Progress::new(move |_, _, _| told.notify_one()));
+    settings.get_or_insert_with(|| Progress::new(move |_, _, _| actual.notify_one()));
     let long = json!({"duration": 600, "steps": 1200});
     let call = called(&bench, "mcp__s__trigger-long-running-operation", long);
     let killed = async {
@@ -113,10 +113,10 @@ async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
         blocking(move || drop(remote)).await;
         Instant::now()
     };
-    let (told, killed) = tokio::join!(call, soon("the progress", killed));
+    let (actual, killed) = tokio::join!(call, soon("the progress", killed));
     let words = "the connection to the server ended during the call; what the call did is unknown. \
                  Look before you repeat it: the server is reached anew with the next call";
-    assert!(told.starts_with(words), "{told}");
+    assert!(actual.starts_with(words), "{actual}");
     // A stream is taken up again for half a minute where somebody is there.
     assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
     let echo = async || called(&bench, "mcp__s__echo", json!({"message": "hello"})).await;

@@ -3,14 +3,14 @@
 use deputize_requirements::require;
 use serde_json::{Value, json};
 
-use super::desk::{chain_was_complete, silent_chain};
+use super::fixture::{chain_was_complete, silent_chain};
 use super::installed::everything;
 use crate::program::{Lab, ProgramEnd, RunningProgram};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
 
 /// What is said of servers: how each is, and the words.
-fn told(ended: &ProgramEnd) -> Vec<(String, String)> {
+fn describe(ended: &ProgramEnd) -> Vec<(String, String)> {
     let rows: Value = serde_json::from_str(&ended.out).unwrap();
     let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == "mcp server");
     let word = |word: &Value| word.as_str().unwrap().to_owned();
@@ -37,7 +37,7 @@ async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
     let set = format!("mcp_servers={servers}");
     let args = ["doctor", "-m", "offline", "--json", "--set", &set];
     let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(1);
-    let rows = told(&ended);
+    let rows = describe(&ended);
     let words = [
         (
             "warn",
@@ -67,7 +67,7 @@ async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
     let args = ["doctor", "-m", "offline", "--json", "--set", &set];
     let review = ["mcp", "review", "w", "--yes", "--set", &set];
     let doctor =
-        async || told(&RunningProgram::start(lab.deputize(&args)).end().await.with_code(0));
+        async || describe(&RunningProgram::start(lab.deputize(&args)).end().await.with_code(0));
     assert!(doctor().await[0].1.contains("you have not approved it yet"));
     RunningProgram::start(lab.deputize(&review)).end().await.with_code(0);
     let [(health, found)] = &doctor().await[..] else { panic!("one row") };
@@ -78,7 +78,7 @@ async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
     assert!(health == "warn" && found.contains(waits), "{found}");
     let other = format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["exits at once"]}));
     let args = ["doctor", "-m", "offline", "--json", "--set", &other];
-    let held = told(&RunningProgram::start(lab.deputize(&args)).end().await.with_code(0));
+    let held = describe(&RunningProgram::start(lab.deputize(&args)).end().await.with_code(0));
     let words = "w: it is not started: its arguments changed";
     assert!(held[0].0 == "warn" && held[0].1.starts_with(words), "{held:?}");
 }

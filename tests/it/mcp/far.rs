@@ -154,8 +154,8 @@ async fn an_effect_is_not_repeated_whatever_the_server_answers_after_it() {
     for (what, answer, words, counts) in cases {
         let answers = move |count, id: &Value| if count == 0 { answer.clone() } else { good(id) };
         let far = far(&[], Box::new(answers)).await;
-        let told = far.call().await;
-        assert!(told.starts_with(&words), "{what}: {told}");
+        let actual = far.call().await;
+        assert!(actual.starts_with(&words), "{what}: {actual}");
         assert_eq!(far.call().await, "gone", "{what}");
         assert_eq!(far.counts(), counts, "{what}");
         far.servers.close().await;
@@ -203,13 +203,13 @@ async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_reporte
     };
     let far = far(&[], Box::new(answers)).await;
     assert_eq!([far.call().await, far.call().await], ["a\u{fffd}", "a\u{fffd}"]);
-    let told = [far.call().await, far.call().await];
+    let actual = [far.call().await, far.call().await];
     assert!(
-        told[0].starts_with("the server's answer cannot be read; what the call did"),
-        "{told:?}"
+        actual[0].starts_with("the server's answer cannot be read; what the call did"),
+        "{actual:?}"
     );
     let none = "the server's answer is no message of the protocol; what the call did";
-    assert!(told[1].starts_with(none), "{told:?}");
+    assert!(actual[1].starts_with(none), "{actual:?}");
     far.servers.close().await;
 }
 

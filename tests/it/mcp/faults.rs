@@ -55,14 +55,14 @@ async fn listed(fault: &str, limits: ServerLimits) -> Result<ServerListing, McpE
 }
 
 /// Returns the offered tools and the problems with the rest, or the error.
-fn told(found: &Result<ServerListing, McpError>) -> (Vec<String>, String) {
+fn describe(found: &Result<ServerListing, McpError>) -> (Vec<String>, String) {
     match found {
         Err(error) => (Vec::new(), error.to_string()),
         Ok(listed) => {
-            let mut card = ServerRecord::default();
+            let mut record = ServerRecord::default();
             let start = ServerTarget::default();
-            card.keep(&start, listed.clone());
-            let offer = offer("s", &card, &start, &ToolFilter::default(), &hint_commands());
+            record.keep(&start, listed.clone());
+            let offer = offer("s", &record, &start, &ToolFilter::default(), &hint_commands());
             let names = offer.entries.iter().map(|entry| entry.name().to_string());
             (names.collect(), offer.notes.join("\n"))
         }
@@ -152,7 +152,7 @@ const STARTS: &[(&str, &[&str], &str)] = &[
 #[tokio::test]
 async fn whatever_is_wrong_at_its_start_or_in_its_list_is_reported_and_the_rest_is_offered() {
     let runs = STARTS.iter().map(|(fault, tools, words)| async move {
-        let found = told(&listed(fault, patient()).await);
+        let found = describe(&listed(fault, patient()).await);
         assert_eq!(found.0, *tools, "{fault}: {found:?}");
         assert!(
             if words.is_empty() { found.1.is_empty() } else { found.1.contains(words) },
@@ -164,12 +164,12 @@ async fn whatever_is_wrong_at_its_start_or_in_its_list_is_reported_and_the_rest_
 
 #[tokio::test]
 async fn names_and_numbers_of_tools_have_limits() {
-    let (names, _) = told(&listed("names that become one", patient()).await);
+    let (names, _) = describe(&listed("names that become one", patient()).await);
     assert_eq!(names.len(), 3);
     assert!(names.contains(&"mcp__s__a_b".to_owned()), "{names:?}");
-    let (names, _) = told(&listed("a long name", patient()).await);
+    let (names, _) = describe(&listed("a long name", patient()).await);
     assert_eq!((names.len(), names[0].len()), (1, 64));
-    let (names, words) = told(&listed("six hundred tools", patient()).await);
+    let (names, words) = describe(&listed("six hundred tools", patient()).await);
     assert_eq!(names.len(), 512);
     assert!(words.contains("it has 600 tools"), "{words}");
     let listed = listed("a description with escapes", patient()).await.unwrap();
@@ -180,7 +180,7 @@ async fn names_and_numbers_of_tools_have_limits() {
 async fn a_server_that_says_nothing_is_not_waited_for() {
     for fault in ["hangs at once", "never agrees", "agrees to another request", "never lists"] {
         let limits = ServerLimits { start: SHORT, ..patient() };
-        let (tools, words) = told(&listed(fault, limits).await);
+        let (tools, words) = describe(&listed(fault, limits).await);
         assert_eq!(tools, Vec::<String>::new());
         assert!(
             words.contains("within 0.4 s") || words.contains("no answer within"),
@@ -234,11 +234,11 @@ async fn called_in(
     let first = ServerConfig { limits: patient(), ..server.clone() };
     let looked = Box::pin(look(first, "/", move || Ok(Arc::clone(&shared))));
     let listed = looked.await.unwrap();
-    let mut card = ServerRecord::default();
-    card.keep(&server.start(), listed);
+    let mut record = ServerRecord::default();
+    record.keep(&server.start(), listed);
     let mut catalog = Catalog::default();
     for entry in
-        offer("s", &card, &server.start(), &ToolFilter::default(), &hint_commands()).entries
+        offer("s", &record, &server.start(), &ToolFilter::default(), &hint_commands()).entries
     {
         catalog.insert(entry).unwrap();
     }
@@ -251,14 +251,14 @@ async fn called_in(
         let call = || Reply::calls("m", [("mcp__s__echo", arguments)]);
         Some(if done < times { call() } else { Reply::text("m", "Done.") }.into())
     }));
-    let mut parts = SessionConfig::new(catalog);
+    let mut config = SessionConfig::new(catalog);
     let recorder = Recorder::default();
-    parts.observers.push(Arc::new(recorder.clone()) as Arc<dyn Observer>);
-    parts.models.insert("test/m", "m", model.clone());
+    config.observers.push(Arc::new(recorder.clone()) as Arc<dyn Observer>);
+    config.models.insert("test/m", "m", model.clone());
     let servers = Servers::new(vec![server], folder, move |_| Ok(Arc::clone(&supervisor)));
-    let servers = parts.tools.settings.get_or_insert_with(|| servers);
+    let servers = config.tools.settings.get_or_insert_with(|| servers);
     let dir = SessionDir::new(folder.join("sessions"));
-    let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("mcp"), config).unwrap();
     let spec = session.top_agent("test/m", "Go", folder);
     let authority = Authority::root(session.catalog(), &Grant::default());
     soon(fault, session.run(spec, authority, cancel)).await;
@@ -422,10 +422,10 @@ async fn a_server_that_ends_is_started_again_and_three_times_at_most() {
     let ended = called.results.iter().filter(|text| text.contains("exit code 7")).count();
     assert_eq!(ended, 3, "{:?}", called.results);
     assert!(called.results[0].contains("disk on fire"), "its last words: {:?}", called.results);
-    let told = called.errors[4].clone().unwrap();
+    let actual = called.errors[4].clone().unwrap();
     let words = "the tool failed: mcp s: it was started 3 times and failed each time; it is not \
                  started again for ";
-    assert!(told.starts_with(words), "{told}");
+    assert!(actual.starts_with(words), "{actual}");
 }
 
 #[tokio::test]

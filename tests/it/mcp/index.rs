@@ -5,7 +5,7 @@ use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use super::desk::{approve, deputize, set};
+use super::fixture::{approve, deputize, set};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const SERVER: &str = "two hundred tools";

@@ -163,8 +163,8 @@ async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
     let listed = far.mcp(&["list"]).await.with_code(0);
     assert!(listed.out.contains("ready; signed in"), "{}", listed.out);
 
-    let (told, first) = far.call().await;
-    assert!(told.contains("gone with Bearer [redacted:mcp far]"), "{told}");
+    let (actual, first) = far.call().await;
+    assert!(actual.contains("gone with Bearer [redacted:mcp far]"), "{actual}");
     // The server refuses the token before its time: it is refreshed, and the call is made.
     far.issued.lock().token = 7;
     let file = far.lab.path("home/mcp/oauth");
@@ -173,8 +173,8 @@ async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
         file.into_iter().find(|path| path.extension().is_some_and(|end| end == "json")).unwrap();
     let stored = fs::read_to_string(&file).unwrap().replace("refresh-secret-1", "refresh-secret-7");
     fs::write(&file, stored).unwrap();
-    let (told, second) = far.call().await;
-    assert!(told.contains("gone with Bearer [redacted:mcp far]"), "{told}");
+    let (actual, second) = far.call().await;
+    assert!(actual.contains("gone with Bearer [redacted:mcp far]"), "{actual}");
     assert_eq!(far.issued.lock().refreshes, 1);
     for ended in [&signed_in, &first, &second] {
         for text in [&ended.out, &ended.err] {
@@ -272,9 +272,9 @@ async fn who_comes_while_another_refreshes_waits_for_its_token() {
         }
         second.await
     };
-    let given = tokio::join!(first.token(None), one_refreshes);
-    let new = Ok(Some("access-secret-2".to_owned()));
-    assert_eq!(given, (new.clone(), new));
+    let (one, other) = tokio::join!(first.token(None), one_refreshes);
+    let new = Some("access-secret-2".to_owned());
+    assert_eq!((one.unwrap(), other.unwrap()), (new.clone(), new));
     assert_eq!(far.issued.lock().refreshes, 1);
 }
 
@@ -356,7 +356,7 @@ async fn a_call_that_is_given_up_while_it_refreshes_loses_no_token() {
     }
     gate.open();
     // The server has replaced the token: the old one would be refused.
-    assert_eq!(tokens.token(None).await, Ok(Some("access-secret-2".to_owned())));
+    assert_eq!(tokens.token(None).await.unwrap(), Some("access-secret-2".to_owned()));
     assert_eq!(far.issued.lock().refreshes, 1);
     assert!(far.token_files()[0].contains("refresh-secret-2"));
 }

@@ -7,7 +7,7 @@ use deputize_core::model::{RawCall, Reply};
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
-use super::desk::{approve, set};
+use super::fixture::{approve, set};
 use crate::program::{ChatRequest, Lab, model};
 
 /// The sentences of a text that stand in it more than once. Of data the texts in it are looked at.
@@ -55,7 +55,7 @@ fn a_doubled_sentence_is_seen() {
 }
 
 /// Runs a model that makes these calls in turn, and returns the result of each.
-async fn told(calls: Vec<(&'static str, String)>, args: &[&str]) -> Vec<String> {
+async fn describe(calls: Vec<(&'static str, String)>, args: &[&str]) -> Vec<String> {
     let lab = Lab::new();
     fs::write(lab.work("a.txt"), "one\ntwo\none\n").unwrap();
     fs::write(lab.work("b.txt"), "b\n").unwrap();
@@ -126,10 +126,10 @@ async fn an_error_to_a_model_has_each_sentence_once() {
         call("terminal", json!({"command": "dd if=/dev/zero of=/dev/sda"})),
         call("mcp__w__echo", json!({"text": "hello"})),
     ];
-    let results = told(calls, &["--approve", "auto"]).await;
+    let results = describe(calls, &["--approve", "auto"]).await;
     let failed = results.iter().filter(|text| text.contains("error")).count();
     assert!(failed > 25, "{results:#?}");
-    for text in results.into_iter().chain(told(denied, &["--approve", "deny"]).await) {
+    for text in results.into_iter().chain(describe(denied, &["--approve", "deny"]).await) {
         assert_eq!(doubled(&text), Vec::<String>::new(), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 
-use super::desk::{approve, caller, deputize, set};
+use super::fixture::{approve, caller, deputize, set};
 use crate::program::{ChatRequest, Lab, model};
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::process::ChildStdin;
 use tokio::sync::Semaphore;
 
-use super::desk::{SERVER, approve};
+use super::fixture::{SERVER, approve};
 use super::installed::npm;
 use crate::program::{ChatRequest, Lab, PROGRAM, ProgramEnd, RunningProgram, hang, model, soon};
 use crate::signals::within;
@@ -93,8 +93,7 @@ async fn an_answer_says_which_toolsets_the_agent_went_without() {
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "dropped", &[]).await;
     let text = |answer: &str| seen[answer]["content"][0]["text"].as_str().unwrap().to_owned();
-    let warning =
-        "warning: toolset `browser` has no tools in this version: the agent does without it";
+    let warning = "warning: toolset `browser` has no tools now: the agent does without it";
     let answer = text("result");
     assert!(answer.contains("forty-two"), "{answer}");
     assert!(answer.ends_with(&format!("\n\n[{warning}]")), "{answer}");
@@ -151,7 +150,7 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
     );
     assert_eq!(sets(&lists[1]), "file.");
     let error = seen["error"].as_str().unwrap();
-    assert!(error.contains("there is no tool \"delegate\"; there are: run"), "{error}");
+    assert!(error.contains("there is no tool \"delegate\"; known: run"), "{error}");
 }
 
 #[tokio::test]
@@ -275,8 +274,8 @@ async fn a_delegation_passes_on_what_its_call_was_warned_of() {
             (answer["id"].as_u64().unwrap(), data["warnings"].clone())
         })
         .collect();
-    let told = warnings[&2][0].as_str().unwrap_or_default();
-    assert!(told.starts_with("role `chief` is not known; `leaf` is used"), "{}", ended.out);
+    let actual = warnings[&2][0].as_str().unwrap_or_default();
+    assert!(actual.starts_with("role `chief` is not known; `leaf` is used"), "{}", ended.out);
     assert_eq!(warnings[&3], json!([]), "{}", ended.out);
 }
 
@@ -293,7 +292,7 @@ async fn wrong_arguments_are_refused_with_what_is_wrong() {
         "`toolsets` is empty",
         "`cwd` must be",
         "unknown field `toolset`",
-        "there is no tool \"none\"; there are: run, delegate",
+        "there is no tool \"none\"; known: run, delegate",
     ];
     for (error, words) in errors.iter().zip(words) {
         assert!(error.contains(words), "{words}: {error}");
@@ -379,6 +378,8 @@ async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
     let (mut input, running) = by_lines(&lab, &server, &sets);
     let calls = [
         json!({"prompt": "Go", "toolsets": ["terminal"]}),
+        json!({"prompt": "Go", "toolsets": ["file_read"], "max_iterations": 1}),
+        json!({"prompt": "Go", "toolsets": ["coding"], "max_iterations": 1}),
         json!({"prompt": "Go", "toolsets": null, "max_iterations": 50}),
     ];
     let mut text = HELLO.to_owned();
@@ -388,15 +389,23 @@ async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
         text.push_str(&format!("{call}\n"));
     }
     input.write_all(text.as_bytes()).await.unwrap();
-    running.lines(3).await;
+    running.lines(5).await;
     drop(input);
     let ended = running.end().await.with_code(0);
-    let refused = "toolset `terminal` is not served; there are: file";
+    let refused = "toolset `terminal` is not served; known: file";
     assert!(ended.out.contains(refused), "{}", ended.out);
-    // Two that may call, and one to close with.
+    let part = "the agent has only a part of toolset `coding`";
+    assert!(ended.out.contains(part), "{}", ended.out);
+    // Those that may call, and one each to close with.
     let requests = server.requests();
-    assert_eq!(requests.len(), 3, "{}", ended.out);
-    assert!(!requests[0].text().contains("\"terminal\""), "{}", requests[0].text());
+    let requests: Vec<ChatRequest> = requests.iter().map(ChatRequest::of).collect();
+    let mut sent: Vec<_> = requests.iter().map(ChatRequest::tools).collect();
+    sent.sort();
+    sent.dedup();
+    let reading = ["list_dir", "read_file", "search_files"];
+    assert!(sent.iter().any(|tools| tools == &reading), "{sent:?}");
+    assert!(sent.iter().flatten().all(|tool| *tool != "terminal"), "{sent:?}");
+    assert_eq!(requests.len(), 2 + 2 + 3, "{}", ended.out);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use deputize_requirements::{program, require};
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 
-use super::desk::{SERVER, caller, cards, chain_was_complete, deputize, silent_chain};
+use super::fixture::{SERVER, approval_files, caller, chain_was_complete, deputize, silent_chain};
 use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 /// A server in Python that writes a mark to a given path.
@@ -38,9 +38,9 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
     // It starts once the model was asked, and the session ends once it was heard.
     let server = model(move |_: &ChatRequest| {
         fs::write(&go, "").unwrap();
-        let heard = |card: &PathBuf| fs::read_to_string(card).unwrap().contains("Say it again.");
+        let heard = |file: &PathBuf| fs::read_to_string(file).unwrap().contains("Say it again.");
         let limit = Instant::now() + Duration::from_secs(120);
-        while !cards(&home).iter().any(heard) && Instant::now() < limit {
+        while !approval_files(&home).iter().any(heard) && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(10));
         }
         MockAnswer::reply(&Reply::text("mock", "Done."))
@@ -119,12 +119,12 @@ async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
         assert!(!lab.path("home/mcp/started-in/w").exists(), "nothing of it stays");
 
         // Where the person says so it does, and is told.
-        for (place, told) in [
+        for (place, actual) in [
             ("workspace", "the directory that agents work in"),
             (".", lab.work("").canonicalize().unwrap().to_str().unwrap()),
         ] {
             let ended = add(&["--start-in", place]).await.with_code(0);
-            let words = format!("started in: {told}; its code may come from there");
+            let words = format!("started in: {actual}; its code may come from there");
             assert!(mark.exists() && ended.out.contains(&words), "{words}: {}", ended.out);
             fs::remove_file(&mark).unwrap();
             deputize(&lab, &["config", "check"]).await.with_code(0);

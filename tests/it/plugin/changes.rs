@@ -11,7 +11,7 @@ use super::{compiled, configure};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 /// Returns the names of the tools of each request, and the description of `rude`.
-fn told(server: &MockServer) -> Vec<(Vec<String>, String)> {
+fn describe(server: &MockServer) -> Vec<(Vec<String>, String)> {
     let one = |body: Value| {
         let tools = body["tools"].as_array().cloned().unwrap_or_default();
         let text = |tool: &Value, key: &str| tool["function"][key].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ async fn a_list_that_changes_is_for_the_next_agent_and_gives_none_that_lives_mor
     assert_eq!(ends(&ended, "rude"), ["ok", "error", "error", "error"], "{}", ended.err);
     assert!(ended.err.contains("is not the file that was pinned"), "{}", ended.err);
     assert_eq!(ends(&ended, "ruder"), ["error", "error"], "nobody may do more than before");
-    let requests = told(&server);
+    let requests = describe(&server);
     assert_eq!(requests.len(), 9, "six of the top agent, three of the child");
     for (names, rude) in &requests {
         assert!(names.contains(&"rude".to_owned()), "{names:?}");
@@ -89,7 +89,7 @@ async fn a_list_that_changes_is_for_the_next_agent_and_gives_none_that_lives_mor
     let server = caller(|| {}).await;
     let ended = lab.run(&server, &args).end().await.with_code(0);
     assert_eq!(ends(&ended, "ruder"), ["ok", "ok"], "{}", ended.err);
-    for (names, rude) in told(&server) {
+    for (names, rude) in describe(&server) {
         assert!(names.contains(&"ruder".to_owned()) && rude == "Now.", "{names:?} {rude}");
     }
 
@@ -100,7 +100,7 @@ async fn a_list_that_changes_is_for_the_next_agent_and_gives_none_that_lives_mor
     let resume = lab.deputize(&[&resume, &args[..]].concat());
     let ended = RunningProgram::start(resume).end().await.with_code(0);
     assert_eq!(ends(&ended, "ruder"), ["error"], "{}", ended.err);
-    let requests = told(&server);
-    assert!(requests.iter().all(|told| *told == before), "{requests:?} {before:?}");
+    let requests = describe(&server);
+    assert!(requests.iter().all(|actual| *actual == before), "{requests:?} {before:?}");
     assert_eq!(lab.processes(), []);
 }

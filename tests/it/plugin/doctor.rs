@@ -8,7 +8,7 @@ use super::{compiled, configure, ended, library};
 use crate::program::{Lab, ProgramEnd};
 
 /// What is said of plugins: how each is, and the words.
-fn told(ended: &ProgramEnd) -> Vec<(String, String)> {
+fn describe(ended: &ProgramEnd) -> Vec<(String, String)> {
     let rows: Value = serde_json::from_str(&ended.out).unwrap();
     let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == "plugin");
     let word = |word: &Value| word.as_str().unwrap().to_owned();
@@ -26,7 +26,7 @@ async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
     configure(&lab, &[(&good, true), (&other, false), (&rude, true)]);
     let doctor = ["doctor", "-m", "offline", "--json"];
     let fine = ended(&lab, &doctor).await.with_code(0);
-    let rows = told(&fine);
+    let rows = describe(&fine);
     let words = [
         ("deputize-plugin-archive ", "loads isolated, 1 tool"),
         ("deputize-plugin-image ", "loads inside, "),
@@ -46,7 +46,7 @@ async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
     let mut bytes = fs::read(&copy).unwrap();
     bytes.push(0);
     fs::write(&copy, bytes).unwrap();
-    let rows = told(&ended(&lab, &doctor).await.with_code(1));
+    let rows = describe(&ended(&lab, &doctor).await.with_code(1));
     let words = ["is not the file that was pinned", "librude"];
     assert_eq!(rows.len(), words.len(), "{rows:?}");
     for ((health, found), words) in rows.iter().zip(words) {
@@ -61,12 +61,12 @@ async fn variables_of_a_plugin_that_are_none_or_not_set_are_reported() {
     let file = lab.path("home/config.yaml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}    env: [NOT_SET, HOME]\n")).unwrap();
-    let told = "its `env` names the variable `NOT_SET`, which is not set";
+    let expected = "its `env` names the variable `NOT_SET`, which is not set";
     let list = ended(&lab, &["tools", "list"]).await.with_code(0);
     assert_eq!(list.err.matches("is not set").count(), 1, "{}", list.err);
-    assert!(list.err.contains(told), "{}", list.err);
+    assert!(list.err.contains(expected), "{}", list.err);
     let doctor = ended(&lab, &["doctor", "-m", "offline"]).await.with_code(0);
-    assert!(doctor.out.contains(told), "{}", doctor.out);
+    assert!(doctor.out.contains(expected), "{}", doctor.out);
     for (env, named) in [("A=hush", "A"), ("2B", "2B"), ("''", ""), ("a b", "a b")] {
         fs::write(&file, format!("{text}    env: [{env}]\n")).unwrap();
         let check = ended(&lab, &["config", "check"]).await.with_code(2);
@@ -77,4 +77,24 @@ async fn variables_of_a_plugin_that_are_none_or_not_set_are_reported() {
         );
         assert!(!check.err.contains("hush"), "{}", check.err);
     }
+}
+
+#[tokio::test]
+async fn the_check_of_the_configuration_finds_a_plugin_that_is_not_the_pinned_one() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("archive"), true)]);
+    ended(&lab, &["config", "check"]).await.with_code(0);
+    let file = lab.path("home/config.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    let (before, pinned) = text.split_once("sha256: ").unwrap();
+    let pinned = pinned.trim_start_matches(['"', '\'']);
+    let other = text.replace(&pinned[..64], &"a".repeat(64));
+    assert!(before.contains("plugins"), "{text}");
+    fs::write(&file, other).unwrap();
+    let check = ended(&lab, &["config", "check"]).await.with_code(2);
+    assert!(
+        check.err.contains("`plugins`: ") && check.err.contains(&pinned[..64]),
+        "{}",
+        check.err
+    );
 }

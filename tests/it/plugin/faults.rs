@@ -80,8 +80,8 @@ async fn a_call_that_ends_the_process_harms_no_other_that_may_be_repeated() {
         .map(|end| end["status"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(statuses.iter().filter(|status| *status == "ok").count(), 2, "{ended:#?}");
-    let told = ended.events("model.response").pop().unwrap()["text"].as_str().unwrap().to_owned();
-    assert_eq!(told.matches("met").count(), 2, "{told}");
+    let actual = ended.events("model.response").pop().unwrap()["text"].as_str().unwrap().to_owned();
+    assert_eq!(actual.matches("met").count(), 2, "{actual}");
     assert!(ended.err.contains("died of an abort (SIGABRT)"), "{}", ended.err);
     assert_eq!(lab.processes(), []);
 }
@@ -99,21 +99,21 @@ async fn a_plugin_that_eats_memory_is_one_failed_call_that_says_so() {
     configure(&lab, &[(&library("trouble"), true)]);
     let calls = ["trouble_fine", "trouble_eat", "trouble_fine"].map(|it| (it, nothing()));
     with_keys(&lab, "    memory_mb: 64\n");
-    let (told, ended) = results(&lab, &calls, &[]).await;
+    let (actual, ended) = results(&lab, &calls, &[]).await;
     assert_eq!(ended.events("tool.end")[1]["status"], "error");
-    assert!(told[1].contains("the tool failed"), "{told:?}");
+    assert!(actual[1].contains("the tool failed"), "{actual:?}");
     let words = "got no more memory (`memory_mb` of the plugin is 64)";
     assert!(ended.err.contains(words), "{}", ended.err);
-    assert!(told[2].contains("asked 1 times"), "another process: {told:?}");
+    assert!(actual[2].contains("asked 1 times"), "another process: {actual:?}");
     assert_eq!(lab.processes(), []);
 
     // Another limit, and it is enough.
     let lab = Lab::new();
     configure(&lab, &[(&library("trouble"), true)]);
     with_keys(&lab, "    memory_mb: 512\n");
-    let (told, _) = results(&lab, &calls, &[]).await;
-    assert!(told[1].contains("ate 256 MB"), "{told:?}");
-    assert!(told[2].contains("asked 2 times"), "the same process: {told:?}");
+    let (actual, _) = results(&lab, &calls, &[]).await;
+    assert!(actual[1].contains("ate 256 MB"), "{actual:?}");
+    assert!(actual[2].contains("asked 2 times"), "the same process: {actual:?}");
 }
 
 #[tokio::test]
@@ -126,14 +126,14 @@ async fn an_isolated_plugin_sees_the_variables_that_the_person_named_and_no_othe
     command.env("WORDS_API_KEY", "words-key-0123456789").env("OTHER_API_KEY", "0123456789");
     let ended = crate::program::RunningProgram::start(command).end().await.with_code(0);
     let responses = ended.events("model.response");
-    let told = responses.last().unwrap()["text"].as_str().unwrap();
-    assert!(told.contains(r#""WORDS_API_KEY""#) && told.contains(r#""PATH""#), "{told}");
-    let names: Vec<&str> = told.split('"').skip(1).step_by(2).collect();
+    let actual = responses.last().unwrap()["text"].as_str().unwrap();
+    assert!(actual.contains(r#""WORDS_API_KEY""#) && actual.contains(r#""PATH""#), "{actual}");
+    let names: Vec<&str> = actual.split('"').skip(1).step_by(2).collect();
     let known = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
     let others = names.iter().filter(|name| !known.contains(name) && !name.starts_with("LC_"));
     // The mark by which the process is found again, and what was named.
     let others: Vec<&&str> = others.collect();
-    assert_eq!(others, [&"DEPUTIZE_OWNER", &"WORDS_API_KEY"], "{told}");
+    assert_eq!(others, [&"DEPUTIZE_OWNER", &"WORDS_API_KEY"], "{actual}");
     // Its value is a secret from now on.
     lab.holds_no("words-key-0123456789", &ended);
 }
@@ -149,9 +149,9 @@ async fn a_slow_call_ends_at_its_limit_and_gives_what_it_has() {
         assert!(results[1].contains("cancelled at its time limit of 2 s"), "{results:?}");
         assert!(results[1].contains("half of it"), "{results:?}");
         assert!(results[2].contains("asked 2 times"), "the same process: {results:?}");
-        let told = ended.events("tool.progress");
-        assert_eq!(told[0]["text"], "waiting in the plugin");
-        assert_eq!(told[0]["call"], "call_2_0");
+        let actual = ended.events("tool.progress");
+        assert_eq!(actual[0]["text"], "waiting in the plugin");
+        assert_eq!(actual[0]["call"], "call_2_0");
         assert!(ended.err.contains("… waiting in the plugin"), "{}", ended.err);
         let stored = fs::read_to_string(lab.session_file()).unwrap();
         assert!(!stored.contains("waiting in the plugin"), "notes are not stored");
@@ -163,10 +163,10 @@ async fn a_call_that_does_not_end_is_ended_or_left_behind() {
     let lab = Lab::new();
     configure(&lab, &[(&library("trouble"), true)]);
     let calls = ["trouble_fine", "trouble_spin", "trouble_fine"].map(|it| (it, nothing()));
-    let (told, ended) = results(&lab, &calls, &[]).await;
-    assert!(told[1].contains("so its process was ended"), "{told:?}");
+    let (actual, ended) = results(&lab, &calls, &[]).await;
+    assert!(actual[1].contains("so its process was ended"), "{actual:?}");
     assert_eq!(ended.events("tool.end")[1]["status"], "cancelled");
-    assert!(told[2].contains("asked 1 times"), "another process: {told:?}");
+    assert!(actual[2].contains("asked 1 times"), "another process: {actual:?}");
     assert_eq!(lab.processes(), []);
 
     let lab = Lab::new();
@@ -176,9 +176,9 @@ async fn a_call_that_does_not_end_is_ended_or_left_behind() {
     // Five times the same call would end the turn; the model asks for something else in between.
     calls.insert(2, ("trouble_fine", nothing()));
     calls.insert(5, ("trouble_fine", nothing()));
-    let (told, ended) = results(&lab, &calls, &[]).await;
-    assert!(told[0].contains("goes on in this program"), "{told:?}");
-    assert!(told[2].contains("asked 1 times"), "{told:?}");
+    let (actual, ended) = results(&lab, &calls, &[]).await;
+    assert!(actual[0].contains("goes on in this program"), "{actual:?}");
+    assert!(actual[2].contains("asked 1 times"), "{actual:?}");
     assert!(ended.err.contains("4 cancelled calls of this plugin did not end"), "{}", ended.err);
     assert_eq!(ended.events("session.end")[0]["status"], "completed");
 }

@@ -105,11 +105,11 @@ async fn outcome(wire: Wire, answer: MockAnswer, short: ShortTimeout) -> String 
         ShortTimeout::FirstByte => endpoint.timeouts.first_byte = SHORT,
         ShortTimeout::Idle => endpoint.timeouts.idle = SHORT,
     }
-    let told = ask(wire, endpoint).await;
-    assert_eq!(server.requests().len(), 1, "nothing is sent twice: {told}");
-    assert!(!told.contains(KEY), "{told}");
-    let told = told.replace(&server.address().to_string(), "HOST");
-    let mut words: Vec<String> = told.split(' ').map(str::to_owned).collect();
+    let actual = ask(wire, endpoint).await;
+    assert_eq!(server.requests().len(), 1, "nothing is sent twice: {actual}");
+    assert!(!actual.contains(KEY), "{actual}");
+    let actual = actual.replace(&server.address().to_string(), "HOST");
+    let mut words: Vec<String> = actual.split(' ').map(str::to_owned).collect();
     for n in 1..words.len() {
         if words[n - 1] == "after" && words[n].parse::<f64>().is_ok() {
             words[n] = "N".to_owned();
@@ -128,14 +128,14 @@ async fn row(name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
 }
 
 async fn short(short: ShortTimeout, name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
-    let mut told = Vec::new();
+    let mut actual = Vec::new();
     for wire in WIRES {
-        told.push(outcome(wire, answer(wire), short).await);
+        actual.push(outcome(wire, answer(wire), short).await);
     }
-    if told.iter().all(|line| *line == told[0]) {
-        return format!("{name}: {}\n", told[0]);
+    if actual.iter().all(|line| *line == actual[0]) {
+        return format!("{name}: {}\n", actual[0]);
     }
-    let lines = WIRES.iter().zip(told).map(|(wire, line)| format!("{name}, {wire:?}: {line}\n"));
+    let lines = WIRES.iter().zip(actual).map(|(wire, line)| format!("{name}, {wire:?}: {line}\n"));
     lines.collect()
 }
 
@@ -248,19 +248,19 @@ async fn what_moves_no_reply_on_is_no_sign_of_life() {
         let part = &hello(wire)[..middle(&hello(wire))];
         for event in idling(wire) {
             let again = format!("data: {event}\n\n");
-            let told =
+            let actual =
                 outcome(wire, MockAnswer::sse(part).then_forever(again, often), ShortTimeout::Idle);
-            let told = tokio::time::timeout(Duration::from_secs(30), told).await;
-            let told = told.unwrap_or_else(|_| panic!("{wire:?} waits for ever: {event}"));
-            assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
+            let actual = tokio::time::timeout(Duration::from_secs(30), actual).await;
+            let actual = actual.unwrap_or_else(|_| panic!("{wire:?} waits for ever: {event}"));
+            assert!(actual.contains("stream_idle_timeout_seconds"), "{wire:?}: {actual}");
         }
         let blanks = MockAnswer::body("application/json", "{").then_forever("\n ", often);
-        let told = tokio::time::timeout(
+        let actual = tokio::time::timeout(
             Duration::from_secs(30),
             outcome(wire, blanks, ShortTimeout::Idle),
         );
-        let told = told.await.unwrap_or_else(|_| panic!("{wire:?} waits for ever: blanks"));
-        assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
+        let actual = actual.await.unwrap_or_else(|_| panic!("{wire:?} waits for ever: blanks"));
+        assert!(actual.contains("stream_idle_timeout_seconds"), "{wire:?}: {actual}");
     }
 }
 
@@ -302,11 +302,11 @@ async fn a_call_is_reported_while_it_arrives_in_every_wire() {
         let model = wire.model(endpoint(&server), &http).unwrap();
         let messages = messages();
         let options = ModelOptions::default();
-        let mut told = 0;
-        let mut live = |delta: Delta<'_>| told += u32::from(matches!(delta, Delta::Call(_)));
+        let mut actual = 0;
+        let mut live = |delta: Delta<'_>| actual += u32::from(matches!(delta, Delta::Call(_)));
         let cancel = Cancel::new();
         model.reply(&request(&messages, &options), &mut live, &cancel).await.unwrap();
-        assert!(told > 0, "{wire:?}");
+        assert!(actual > 0, "{wire:?}");
     }
 }
 
@@ -316,9 +316,12 @@ async fn a_reply_of_another_api_is_reported_with_the_one_that_it_looks_like() {
     for wire in WIRES {
         for (other, name) in WIRES.into_iter().zip(names).filter(|(other, _)| *other != wire) {
             for body in [hello(other), call(other)] {
-                let told = outcome(wire, MockAnswer::sse(body), ShortTimeout::Nothing).await;
+                let actual = outcome(wire, MockAnswer::sse(body), ShortTimeout::Nothing).await;
                 let means = format!("it looks like {name}: choose {name} for this provider");
-                assert!(told.starts_with("Unavailable: ") && told.ends_with(&means), "{told}");
+                assert!(
+                    actual.starts_with("Unavailable: ") && actual.ends_with(&means),
+                    "{actual}"
+                );
             }
         }
     }
@@ -328,9 +331,12 @@ async fn a_reply_of_another_api_is_reported_with_the_one_that_it_looks_like() {
         (Wire::OpenAiResponses, r#"{"type":"message","content":[]}"#, names[2]),
         (Wire::AnthropicMessages, r#"{"choices":[{"message":{"content":"x"}}]}"#, names[0]),
     ] {
-        let told =
+        let actual =
             outcome(wire, MockAnswer::body("application/json", body), ShortTimeout::Nothing).await;
-        assert!(told.ends_with(&format!("choose {name} for this provider")), "{wire:?}: {told}");
+        assert!(
+            actual.ends_with(&format!("choose {name} for this provider")),
+            "{wire:?}: {actual}"
+        );
     }
 }
 
@@ -338,8 +344,8 @@ async fn a_reply_of_another_api_is_reported_with_the_one_that_it_looks_like() {
 async fn a_body_that_is_not_compressed_may_say_so_in_any_way() {
     for coding in ["identity", "Identity", " IDENTITY ", ""] {
         let answer = MockAnswer::sse(hello(Wire::OpenAiChat)).header("content-encoding", coding);
-        let told = outcome(Wire::OpenAiChat, answer, ShortTimeout::Nothing).await;
-        assert_eq!(told, "reply \"Hello, this is a longer text.\"", "{coding:?}");
+        let actual = outcome(Wire::OpenAiChat, answer, ShortTimeout::Nothing).await;
+        assert_eq!(actual, "reply \"Hello, this is a longer text.\"", "{coding:?}");
     }
 }
 
@@ -353,10 +359,10 @@ async fn a_page_of_a_gateway_passes_and_one_to_sign_in_stays() {
         ("", "Unavailable"),
     ] {
         let page = format!("<html><title>{title}</title></html>");
-        let told =
+        let actual =
             outcome(Wire::OpenAiChat, MockAnswer::body("text/html", page), ShortTimeout::Nothing);
-        let told = told.await;
-        assert!(told.starts_with(&format!("{kind}: ")), "{title}: {told}");
+        let actual = actual.await;
+        assert!(actual.starts_with(&format!("{kind}: ")), "{title}: {actual}");
     }
 }
 
@@ -364,7 +370,7 @@ async fn a_page_of_a_gateway_passes_and_one_to_sign_in_stays() {
 async fn nobody_listening_is_worth_another_try_in_every_wire() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for wire in WIRES {
-        let told = ask(wire, Endpoint::new("mock", format!("http://127.0.0.1:{port}/v1"))).await;
-        assert!(told.starts_with("Transient: provider mock: connection refused"), "{told}");
+        let actual = ask(wire, Endpoint::new("mock", format!("http://127.0.0.1:{port}/v1"))).await;
+        assert!(actual.starts_with("Transient: provider mock: connection refused"), "{actual}");
     }
 }

@@ -23,7 +23,7 @@ async fn attempts(
     let model = model(endpoint);
     let mut lines = Vec::new();
     for _ in 0..attempts {
-        lines.push(told(ask(&model).await));
+        lines.push(describe(ask(&model).await));
     }
     let with = |name: &str| Some(name.trim_start_matches("Bearer key-of-").to_owned());
     let sent: Vec<String> = server
@@ -37,14 +37,14 @@ async fn attempts(
     lines
 }
 
-fn told(result: Result<Reply, ModelError>) -> String {
+fn describe(result: Result<Reply, ModelError>) -> String {
     match result {
         Ok(reply) => format!("ok {}", reply.text),
         Err(error) => {
             let wait = error.retry_after().map(|wait| format!(" {} s", wait.as_secs_f64().ceil()));
             let other = if error.other_key { " at once" } else { "" };
-            let told = (error.kind, wait.unwrap_or_default(), error.message);
-            full_tens(&format!("{:?}{other}{}: {}", told.0, told.1, told.2))
+            let actual = (error.kind, wait.unwrap_or_default(), error.message);
+            full_tens(&format!("{:?}{other}{}: {}", actual.0, actual.1, actual.2))
         }
     }
 }
@@ -95,11 +95,11 @@ async fn when_all_keys_rest_nothing_is_sent_until_the_first_is_ready() {
 #[tokio::test]
 async fn keys_that_rest_for_no_time_at_all_do_not_take_turns_at_once() {
     for wait in ["0", "0.001"] {
-        let told = attempts(3, &["A", "B"], move |_| limited(wait)).await;
-        let told: Vec<_> = told.lines().map(|line| line.split(" s").next().unwrap()).collect();
-        assert!(told[0].starts_with("Transient at once: "), "{told:?}");
-        assert_eq!(told[1..3], ["Transient 10"; 2], "{told:?}");
-        assert_eq!(told[3], "sent: A B");
+        let actual = attempts(3, &["A", "B"], move |_| limited(wait)).await;
+        let actual: Vec<_> = actual.lines().map(|line| line.split(" s").next().unwrap()).collect();
+        assert!(actual[0].starts_with("Transient at once: "), "{actual:?}");
+        assert_eq!(actual[1..3], ["Transient 10"; 2], "{actual:?}");
+        assert_eq!(actual[3], "sent: A B");
     }
 }
 
@@ -154,10 +154,10 @@ async fn a_limit_reported_inside_a_stream_counts_as_well() {
 #[tokio::test]
 async fn what_is_not_about_the_key_leaves_it() {
     let rule = |_: &str| MockAnswer::error(529, "overloaded").header("retry-after", "3");
-    let told = attempts(2, &["A", "B"], rule).await;
-    assert!(told.ends_with("sent: A A") && told.contains("Transient 10 s"), "{told}");
-    let told = attempts(1, &["A", "B"], |_| MockAnswer::error(404, "no such model")).await;
-    assert!(told.starts_with("Unavailable: "), "{told}");
+    let actual = attempts(2, &["A", "B"], rule).await;
+    assert!(actual.ends_with("sent: A A") && actual.contains("Transient 10 s"), "{actual}");
+    let actual = attempts(1, &["A", "B"], |_| MockAnswer::error(404, "no such model")).await;
+    assert!(actual.starts_with("Unavailable: "), "{actual}");
 }
 
 #[tokio::test]

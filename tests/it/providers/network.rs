@@ -210,16 +210,16 @@ async fn take_body(stream: &mut (impl AsyncRead + Unpin), head: &str) {
 }
 
 /// What came of it, without the ports.
-fn told(result: Result<Reply, ModelError>, served: &[&RuleListener]) -> String {
-    let mut told = match result {
+fn describe(result: Result<Reply, ModelError>, served: &[&RuleListener]) -> String {
+    let mut actual = match result {
         Ok(reply) => reply.text,
         Err(error) => format!("{:?}: {}", error.kind, error.message),
     };
     for served in served {
-        told = told.replace(&served.port.to_string(), "PORT");
+        actual = actual.replace(&served.port.to_string(), "PORT");
     }
-    assert!(!told.contains(KEY));
-    told
+    assert!(!actual.contains(KEY));
+    actual
 }
 
 #[tokio::test]
@@ -237,11 +237,11 @@ async fn a_server_is_trusted_by_its_authority_or_not_at_all() {
         let server = RuleListener::tls(acceptor).await;
         let mut endpoint = server.endpoint("https");
         endpoint.authorities = trusted;
-        lines.push(format!("{what}: {}", told(ask(&model(endpoint)).await, &[&server])));
+        lines.push(format!("{what}: {}", describe(ask(&model(endpoint)).await, &[&server])));
         assert_eq!(server.seen().len(), usize::from(lines.len() == 1), "{lines:?}");
     }
-    let told = without_times(&lines.join("\n"));
-    assert_snapshot!(told, @r#"
+    let actual = without_times(&lines.join("\n"));
+    assert_snapshot!(actual, @r#"
     its authority is known: Hello.
     nothing is known: Unavailable: provider mock: https://127.0.0.1:PORT/v1/chat/completions is not trusted: invalid peer certificate: UnknownIssuer; ca_file names a PEM file of authorities to trust
     another is known: Unavailable: provider mock: https://127.0.0.1:PORT/v1/chat/completions is not trusted, also not with ca_file /own/ca.pem: invalid peer certificate: UnknownIssuer
@@ -315,7 +315,7 @@ async fn what_speaks_no_tls_is_reported_as_such() {
     });
     let server = server.await;
     let result = ask(&model(server.endpoint("https"))).await;
-    assert_snapshot!(told(result, &[&server]), @"Unavailable: provider mock: https://127.0.0.1:PORT/v1/chat/completions does not speak TLS: received corrupt message of type InvalidContentType; is it http://?");
+    assert_snapshot!(describe(result, &[&server]), @"Unavailable: provider mock: https://127.0.0.1:PORT/v1/chat/completions does not speak TLS: received corrupt message of type InvalidContentType; is it http://?");
 }
 
 #[tokio::test]
@@ -344,7 +344,7 @@ async fn a_proxy_that_does_not_serve_is_reported_by_its_address() {
         let proxy = RuleListener::closed_proxy(status).await;
         let mut endpoint = Endpoint::new("mock", "https://models.example/v1");
         endpoint.proxy = Proxy::At(proxy.at("http"));
-        lines.push(told(ask(&model(endpoint)).await, &[&proxy]));
+        lines.push(describe(ask(&model(endpoint)).await, &[&proxy]));
     }
     let gone = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
     let mut endpoint = Endpoint::new("mock", "https://models.example/v1");
@@ -371,12 +371,12 @@ async fn who_speaks_no_tls_to_a_server_that_does_is_asked_whether_it_does() {
 async fn a_model_that_is_not_there_without_a_key_has_no_hint_about_keys() {
     let server = RuleListener::closed_proxy("404 Not Found").await;
     let endpoint = Endpoint { keys: Vec::new(), ..server.endpoint("http") };
-    let missing = told(ask(&model(endpoint)).await, &[&server]);
+    let missing = describe(ask(&model(endpoint)).await, &[&server]);
     assert!(missing.ends_with("(HTTP 404); check the model's name and base_url"), "{missing}");
     let mut through = Endpoint::new("mock", "http://models.example/v1");
     let proxy = RuleListener::closed_proxy("407 Proxy Authentication Required").await;
     through.proxy = Proxy::At(proxy.at("http"));
-    let asked = told(ask(&model(through)).await, &[&proxy]);
+    let asked = describe(ask(&model(through)).await, &[&proxy]);
     assert!(asked.contains("asks for a user name and a password (HTTP 407)"), "{asked}");
 }
 
@@ -408,8 +408,8 @@ async fn the_configuration_or_the_environment_names_authorities() {
     assert!(untrusted.err.contains("ca_file names a PEM file"), "{}", untrusted.err);
     let missing = "providers.local.ca_file=/nowhere/ca.pem";
     let missing = run(&lab, &url, &[], &[missing]).await.with_code(2);
-    let told = "providers.local.ca_file: /nowhere/ca.pem cannot be read";
-    assert!(missing.err.contains(told), "{}", missing.err);
+    let expected = "providers.local.ca_file: /nowhere/ca.pem cannot be read";
+    assert!(missing.err.contains(expected), "{}", missing.err);
 }
 
 #[tokio::test]

@@ -140,9 +140,9 @@ async fn a_fallback_model_serves_when_the_first_never_does() {
     );
     let ended = run(&lab, &config, &HELLO, &[]).await.with_code(0);
     assert_eq!(ended.out, "Hello.\n");
-    let told = "warning: fallback model keyless/large is passed over: provider keyless needs a \
+    let expected = "warning: fallback model keyless/large is passed over: provider keyless needs a \
                 key: set NOT_SET";
-    assert!(ended.err.contains(told), "{}", ended.err);
+    assert!(ended.err.contains(expected), "{}", ended.err);
     assert_eq!(down.requests().len(), 1);
     let sent = good.requests();
     assert_eq!(sent.len(), 1);
@@ -176,7 +176,7 @@ async fn a_fallback_model_serves_when_what_the_first_sends_is_of_no_use() {
             "the reply holds more than",
         ),
     ];
-    for (answer, told) in rows {
+    for (answer, actual) in rows {
         let lab = Lab::new();
         let bad = MockServer::start_with(move |_: &HttpRequest| answer.clone()).await.unwrap();
         let config = format!(
@@ -186,10 +186,10 @@ async fn a_fallback_model_serves_when_what_the_first_sends_is_of_no_use() {
         );
         // With -q nothing but errors is told.
         let ended = run(&lab, &config, &["run", "Hello."], &[]).await.with_code(0);
-        assert_eq!(ended.out, "Hello.\n", "{told}");
-        assert!(ended.err.contains(told), "{told}: {}", ended.err);
-        assert!(ended.err.contains("going on with b/small"), "{told}: {}", ended.err);
-        assert_eq!(bad.requests().len(), 1, "{told}");
+        assert_eq!(ended.out, "Hello.\n", "{actual}");
+        assert!(ended.err.contains(actual), "{actual}: {}", ended.err);
+        assert!(ended.err.contains("going on with b/small"), "{actual}: {}", ended.err);
+        assert_eq!(bad.requests().len(), 1, "{actual}");
     }
 }
 
@@ -241,7 +241,7 @@ async fn what_a_server_does_not_count_is_estimated_also_without_a_budget() {
         "model: a/m\nproviders:\n{}",
         entry("a", &server, "prices: { m: { input: 1, output: 10 } }")
     );
-    let mut told = Vec::new();
+    let mut actual = Vec::new();
     for more in [&[][..], &["--max-cost", "1"]] {
         let lab = Lab::new();
         let args = [&["run", "-q", "--output", "json"], more, &["Hello."]].concat();
@@ -253,9 +253,9 @@ async fn what_a_server_does_not_count_is_estimated_also_without_a_budget() {
         assert!(input > 500, "{outcome}");
         let usd = outcome["cost_usd"].as_f64().unwrap();
         assert!((usd - (input as f64 + 10_000.0) / 1e6).abs() < 1e-9, "{outcome}");
-        told.push((usage.clone(), usd));
+        actual.push((usage.clone(), usd));
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(actual[0], actual[1]);
 }
 
 #[tokio::test]
@@ -331,7 +331,7 @@ async fn the_doctor_asks_each_provider_with_each_key() {
     );
     let keys = [("GOOD", "good-key-1234"), ("BAD", "bad-key-1234")];
     let ended = run(&lab, &config, &["doctor"], &keys).await.with_code(0);
-    let mut told: String = ended
+    let mut actual: String = ended
         .out
         .lines()
         .filter(|line| {
@@ -341,9 +341,9 @@ async fn the_doctor_asks_each_provider_with_each_key() {
         .map(|line| format!("{line}\n"))
         .collect();
     for (name, server) in [("A", &strict), ("B", &good), ("C", &bare), ("D", &busy)] {
-        told = told.replace(&server.address().to_string(), name);
+        actual = actual.replace(&server.address().to_string(), name);
     }
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(actual, @"
     ok    model            a/large at http://A/v1 by anthropic-messages
     ok    key              in GOOD
     ok    key              in BAD

@@ -40,7 +40,7 @@ async fn a_record_that_was_changed_is_reported_with_its_place_although_its_check
     drop(server);
     let whole = fs::read_to_string(lab.path("t.jsonl")).unwrap();
     // What is changed where, and what is told of it.
-    for (kind, from, to, code, told) in [
+    for (kind, from, to, code, actual) in [
         ("model.response", "\"list_dir\"", "\"read_file\"", 1, "differs from the recording"),
         ("tool.end", "\"text\":\"", "\"text\":\"(forged) ", 1, "differs from the recording"),
         ("model.response", "I saw", "I never saw", 1, "differs from the recording"),
@@ -58,7 +58,7 @@ async fn a_record_that_was_changed_is_reported_with_its_place_although_its_check
         println!("{kind}: {}", ended.err);
         assert!(!ended.err.contains("panicked"), "{kind}: {}", ended.err);
         let ended = ended.with_code(code);
-        assert!(ended.err.contains(told), "{kind}: {told}: {}", ended.err);
+        assert!(ended.err.contains(actual), "{kind}: {actual}: {}", ended.err);
     }
 }
 
@@ -150,9 +150,9 @@ async fn a_line_that_is_dropped_doubled_or_swapped_is_reported() {
         let ended = replay(&lab, &[]).await;
         let other = lines.get(at + 1).map(word).unwrap_or_default();
         let line = word(&lines[at]);
-        let told = &ended.err;
-        println!("{what} {at} {line} {other}: {:?} {told}", ended.code);
-        assert!(!told.contains("panicked"), "{what} {line}: {told}");
+        let actual = &ended.err;
+        println!("{what} {at} {line} {other}: {:?} {actual}", ended.code);
+        assert!(!actual.contains("panicked"), "{what} {line}: {actual}");
         if ended.code == Some(0) {
             // As it was, or the same agents with the same words.
             let harmless = what == "nothing" || is_harmless(what, &line, &other);
@@ -162,7 +162,7 @@ async fn a_line_that_is_dropped_doubled_or_swapped_is_reported() {
             assert!(harmless || sent, "{what} {line} {other}");
         } else {
             assert!(matches!(ended.code, Some(1 | 2)), "{what} {line}: {ended:#?}");
-            assert!(told.contains("recording"), "{what} {line}: {told}");
+            assert!(actual.contains("recording"), "{what} {line}: {actual}");
             refused += 1;
         }
     }
@@ -196,7 +196,7 @@ impl Observer for RecordList {
     }
 }
 
-fn parts(called: &Arc<AtomicUsize>) -> SessionConfig {
+fn session_config(called: &Arc<AtomicUsize>) -> SessionConfig {
     let linked = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let mut catalog = Catalog::default();
     for entry in linked.iter() {
@@ -217,9 +217,9 @@ fn played(file: &Path, bytes: &[u8]) -> Option<Result<usize, ReplayError>> {
     let spec = recording.top_agent()?;
     let called = Arc::default();
     let seen = Arc::new(RecordList::default());
-    let mut parts = parts(&called);
-    parts.observers.push(Arc::clone(&seen) as Arc<dyn Observer>);
-    let replay = Replay::new(recording, parts);
+    let mut config = session_config(&called);
+    config.observers.push(Arc::clone(&seen) as Arc<dyn Observer>);
+    let replay = Replay::new(recording, config);
     let authority = Authority::root(replay.session().catalog(), &Grant::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cancel = Cancel::new();

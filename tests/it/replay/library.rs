@@ -78,7 +78,7 @@ impl Default for ReplayProgram {
 }
 
 impl ReplayProgram {
-    fn parts(&self, runs: bool) -> SessionConfig {
+    fn session_config(&self, runs: bool) -> SessionConfig {
         let mut catalog = Catalog::default();
         let tool = |name: &str| {
             let spec = ToolSpec {
@@ -120,19 +120,20 @@ impl ReplayProgram {
     async fn record(&self, folder: &Path, model: ScriptedModel) -> (PathBuf, Outcome, Recorder) {
         let file = folder.join("t.jsonl");
         let recorder = Recorder::default();
-        let mut parts = self.parts(true);
-        parts.models.insert(self.model, "m", Arc::new(model));
-        parts.observers.push(Arc::new(recorder.clone()));
-        parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
+        let mut config = self.session_config(true);
+        config.models.insert(self.model, "m", Arc::new(model));
+        config.observers.push(Arc::new(recorder.clone()));
+        config.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
         let dir = SessionDir::new(folder.join("sessions"));
-        let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+        let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
         let (spec, authority) = self.agent(&session);
         let outcome = session.run(spec, authority, &Cancel::new()).await;
         (file, outcome, recorder)
     }
 
     async fn replay(&self, file: &Path) -> Result<ReplayResult, String> {
-        let replayed = replay(file, self.parts(false), |session| self.agent(session)).await;
+        let replayed =
+            replay(file, self.session_config(false), |session| self.agent(session)).await;
         replayed.map_err(|error| error.to_string())
     }
 }
@@ -200,12 +201,12 @@ async fn a_program_that_sends_something_else_is_shown_where() {
         ("options", ReplayProgram { options, ..program.clone() }),
         ("child's limits", ReplayProgram { children: hasty, ..program.clone() }),
     ];
-    let mut told = String::new();
+    let mut actual = String::new();
     for (name, program) in changed {
         let error = program.replay(&file).await.expect_err(name);
-        told.push_str(&format!("=== {name}\n{error}\n"));
+        actual.push_str(&format!("=== {name}\n{error}\n"));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(actual);
 }
 
 #[tokio::test]
@@ -242,8 +243,8 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
     assert_eq!(replayed.outcome, outcome);
     // Without the budget other options would be sent.
     let unlimited = ReplayProgram { budgets: Budgets::default(), ..program.clone() };
-    let told = unlimited.replay(&file).await.unwrap_err();
-    assert!(told.contains("differs from the recording in the options"), "{told}");
+    let actual = unlimited.replay(&file).await.unwrap_err();
+    assert!(actual.contains("differs from the recording in the options"), "{actual}");
 }
 
 #[tokio::test]
@@ -252,34 +253,34 @@ async fn a_model_to_fall_back_on_is_played_where_the_program_names_it() {
     let program = ReplayProgram::default();
     let file = folder.path().join("t.jsonl");
     let gone = ModelError::new(FailureKind::Unavailable, "gone");
-    let mut parts = program.parts(true);
+    let mut config = program.session_config(true);
     let gone = ScriptedModel::turns([ScriptedTurn::Fail(gone)]);
-    parts.models.insert("test/m", "m", Arc::new(gone));
+    config.models.insert("test/m", "m", Arc::new(gone));
     let other = ScriptedModel::turns([Reply::text("n", "Done.")]);
-    parts.models.insert("test/n", "n", Arc::new(other));
-    parts.models.fallback(vec!["test/n".to_owned()]);
-    parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
+    config.models.insert("test/n", "n", Arc::new(other));
+    config.models.fallback(vec!["test/n".to_owned()]);
+    config.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
     let dir = SessionDir::new(folder.path().join("sessions"));
-    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
     let (spec, authority) = program.agent(&session);
     let outcome = session.run(spec, authority, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("Done."));
-    let mut parts = program.parts(false);
-    parts.models.fallback(vec!["test/n".to_owned()]);
-    let played = replay(&file, parts, |session| program.agent(session)).await.unwrap();
+    let mut config = program.session_config(false);
+    config.models.fallback(vec!["test/n".to_owned()]);
+    let played = replay(&file, config, |session| program.agent(session)).await.unwrap();
     assert_eq!(played.outcome, outcome);
-    let told = program.replay(&file).await.unwrap_err();
-    assert!(told.contains("the model is test/m, with no fallback to test/n"), "{told}");
+    let actual = program.replay(&file).await.unwrap_err();
+    assert!(actual.contains("the model is test/m, with no fallback to test/n"), "{actual}");
 }
 
 #[tokio::test]
 async fn a_request_that_may_call_tools_now_and_not_then_is_reported() {
-    let told = edited(|lines| {
+    let actual = edited(|lines| {
         let last = lines.iter_mut().rfind(|line| line["request"]["agent"] == "s").unwrap();
         last["request"]["tool_choice"] = json!("none");
     })
     .await;
-    assert!(told.contains("in whether tools may be called"), "{told}");
+    assert!(actual.contains("in whether tools may be called"), "{actual}");
 }
 
 /// Changes the lines of a recording, after its header, and numbers its records anew.
@@ -373,11 +374,11 @@ async fn what_is_more_fewer_or_in_another_order_is_reported() {
         ("order", order),
         ("no child", no_child),
     ];
-    let told: String = cases.map(|(name, error)| format!("=== {name}\n{error}\n")).concat();
+    let actual: String = cases.map(|(name, error)| format!("=== {name}\n{error}\n")).concat();
     let mut settings = insta::Settings::clone_current();
     // Two children run at once, so the records of one have no fixed numbers.
     settings.add_filter(r"\(agent s/2\.0\.0, record \d+\)", "(agent s/2.0.0, record N)");
-    settings.bind(|| insta::assert_snapshot!(told));
+    settings.bind(|| insta::assert_snapshot!(actual));
 }
 
 #[tokio::test]
@@ -393,8 +394,8 @@ async fn a_fault_of_the_machine_is_played_and_with_no_other_text() {
             }
         }
     };
-    let told = edited(fault(json!("Something else."))).await;
-    assert!(told.contains("s/2.0.0") && told.contains("its turn is over"), "{told}");
+    let actual = edited(fault(json!("Something else."))).await;
+    assert!(actual.contains("s/2.0.0") && actual.contains("its turn is over"), "{actual}");
 
     let folder = tempfile::tempdir().unwrap();
     let program = ReplayProgram::default();
@@ -409,7 +410,7 @@ async fn a_child_that_the_program_does_not_start_ends_the_replay() {
     let program = ReplayProgram::default();
     let (file, ..) = program.record(folder.path(), counting()).await;
     // A parent that may have one child in all.
-    let replayed = replay(&file, program.parts(false), |session| {
+    let replayed = replay(&file, program.session_config(false), |session| {
         let (spec, _) = program.agent(session);
         let grant = Grant { spawn_depth: Some(1), spawn_number: Some(1), ..Grant::default() };
         (spec, Authority::root(session.catalog(), &grant))

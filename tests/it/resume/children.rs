@@ -17,8 +17,8 @@ use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 async fn resumed(lab: &Lab, tasks: Value, before: &str, now: &str) -> (Value, Value) {
     let of = |delegation: &str| format!("delegation: {{{delegation}}}");
     let calls = vec![("delegate_task", json!({"tasks": tasks}))];
-    let (told, results) = taken_up(lab, calls, &of(before), &of(now)).await;
-    (told, whole(&results[0]))
+    let (actual, results) = taken_up(lab, calls, &of(before), &of(now)).await;
+    (actual, whole(&results[0]))
 }
 
 /// The object that a result holds.
@@ -84,11 +84,14 @@ async fn a_call_that_was_accepted_is_not_judged_again_by_the_limits_of_a_resume(
     ];
     for (tasks, before, now) in cases {
         let lab = Lab::new();
-        let (told, result) = resumed(&lab, tasks.clone(), before, now).await;
+        let (actual, result) = resumed(&lab, tasks.clone(), before, now).await;
         for (index, said) in ["one said", "Two said", "Three said"].into_iter().enumerate() {
             let summary = result["results"][index]["summary"].as_str().unwrap_or_default();
             assert!(summary.contains(said), "{before} -> {now}: {result}");
-            assert_eq!(told["children"][index]["status"], "completed", "{before} -> {now}: {told}");
+            assert_eq!(
+                actual["children"][index]["status"], "completed",
+                "{before} -> {now}: {actual}"
+            );
         }
     }
 }
@@ -99,7 +102,7 @@ async fn a_task_that_no_limit_of_a_resume_lets_begin_is_reported_beside_the_othe
     let tasks = json!([{"goal": "One"}, {"goal": "Two"}, {"goal": "Three"}, {"goal": "Four"}]);
     let before = "over_limit: queue, max_concurrent_children: 1";
     // The first has ended and the second runs; two more would be too many.
-    let (told, result) = resumed(&lab, tasks, before, "max_children_per_session: 2").await;
+    let (actual, result) = resumed(&lab, tasks, before, "max_children_per_session: 2").await;
     let results = result["results"].as_array().unwrap();
     for (task, said) in results.iter().zip(["one said", "Two said"]) {
         assert!(task["summary"].as_str().unwrap_or_default().contains(said), "{result}");
@@ -109,7 +112,7 @@ async fn a_task_that_no_limit_of_a_resume_lets_begin_is_reported_beside_the_othe
         assert!(why.contains("this call would start 2 children"), "{result}");
         assert!(why.contains("delegation.max_children_per_session"), "{result}");
     }
-    assert_eq!(told["children"][1]["status"], "completed", "{told}");
+    assert_eq!(actual["children"][1]["status"], "completed", "{actual}");
 }
 
 #[tokio::test]
@@ -122,24 +125,24 @@ async fn a_call_that_was_accepted_is_taken_up_whatever_tools_there_are_now() {
     ] {
         let lab = Lab::new();
         let calls = vec![("delegate_task", json!({"tasks": goals}))];
-        let (told, results) = taken_up(&lab, calls, "", now).await;
+        let (actual, results) = taken_up(&lab, calls, "", now).await;
         let result = whole(&results[0]);
         for (index, said) in ["one said", "Two said"].into_iter().enumerate() {
             let summary = result["results"][index]["summary"].as_str().unwrap_or_default();
             assert!(summary.contains(said), "{now}: {result}");
-            assert_eq!(told["children"][index]["status"], "completed", "{now}: {told}");
+            assert_eq!(actual["children"][index]["status"], "completed", "{now}: {actual}");
         }
     }
     for now in ["", "toolsets: [file]"] {
         let lab = Lab::new();
         let task = |goal: &str| ("task", json!({"description": goal}));
         let before = "delegation: {tool_name: task}";
-        let (told, results) = taken_up(&lab, vec![task("One"), task("Two")], before, now).await;
+        let (actual, results) = taken_up(&lab, vec![task("One"), task("Two")], before, now).await;
         for (index, said) in ["one said", "Two said"].into_iter().enumerate() {
             // One text, as it was asked for.
             let result = &results[index];
             assert!(result.contains(said) && !result.contains("summary"), "{now}: {result}");
-            assert_eq!(told["children"][index]["status"], "completed", "{now}: {told}");
+            assert_eq!(actual["children"][index]["status"], "completed", "{now}: {actual}");
         }
     }
 }
@@ -222,23 +225,23 @@ impl<'l> KilledRun<'l> {
 async fn below_the_depth_limit_of_a_resume_nobody_goes_on_and_what_was_done_is_reported() {
     let lab = Lab::new();
     let stopped = KilledRun::start(&lab, "delegation: {max_spawn_depth: 2}").await;
-    let told = stopped.resumed("delegation: {max_spawn_depth: 1}").await;
-    let lead = &told["children"][0];
+    let actual = stopped.resumed("delegation: {max_spawn_depth: 1}").await;
+    let lead = &actual["children"][0];
     assert_eq!((&lead["status"], &lead["summary"]), (&json!("completed"), &json!("Lead said")));
     let leaf = &lead["children"][0];
-    assert_eq!(leaf["status"], "interrupted", "{told}");
+    assert_eq!(leaf["status"], "interrupted", "{actual}");
     let why = leaf["error"].as_str().unwrap_or_default();
-    assert!(why.contains("it could not go on") && why.contains("depth"), "{told}");
+    assert!(why.contains("it could not go on") && why.contains("depth"), "{actual}");
     let written = leaf["receipts"]["files_written"][0]["path"].as_str().unwrap_or_default();
-    assert!(written.ends_with("a.txt"), "{told}");
+    assert!(written.ends_with("a.txt"), "{actual}");
 }
 
 #[tokio::test]
 async fn with_no_tool_to_hand_on_a_call_below_is_taken_up_too() {
     let lab = Lab::new();
     let stopped = KilledRun::start(&lab, "delegation: {max_spawn_depth: 2}").await;
-    let told = stopped.resumed("delegation: {max_spawn_depth: 2}\ntoolsets: [file]").await;
-    let lead = &told["children"][0];
-    assert_eq!(lead["summary"], "Lead said", "{told}");
-    assert_eq!(lead["children"][0]["summary"], "Leaf said", "{told}");
+    let actual = stopped.resumed("delegation: {max_spawn_depth: 2}\ntoolsets: [file]").await;
+    let lead = &actual["children"][0];
+    assert_eq!(lead["summary"], "Lead said", "{actual}");
+    assert_eq!(lead["children"][0]["summary"], "Leaf said", "{actual}");
 }

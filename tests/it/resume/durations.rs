@@ -40,10 +40,10 @@ async fn times_add_up_after_a_kill_at_any_record() {
         let child = end(&records, 1);
         let (_, result) = results(&records).remove(0);
         let json = &result[result.find("{\"results\"").unwrap()..=result.rfind('}').unwrap()];
-        let told: Value = serde_json::from_str(json).unwrap();
+        let actual: Value = serde_json::from_str(json).unwrap();
         let ms = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
-        let entry = ms(&told["results"][0]["duration_seconds"]);
-        let call = ms(&told["total_duration_seconds"]);
+        let entry = ms(&actual["results"][0]["duration_seconds"]);
+        let call = ms(&actual["total_duration_seconds"]);
         // A turn that was over without its end is gone on with by one more request.
         let top = 17_000 + 3_000 * u64::from(outcome.iterations - 2);
         let all = (entry, call, outcome.duration_ms);

@@ -59,25 +59,25 @@ async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
 #[tokio::test]
 async fn a_child_whose_model_is_gone_at_a_resume_ends_with_what_it_has() {
     for background in [false, true] {
-        let told = resumed_without_its_model(background, ", model: near/child").await;
-        let child = &told["children"][0];
-        assert_eq!(child["status"], "interrupted", "{told}");
+        let actual = resumed_without_its_model(background, ", model: near/child").await;
+        let child = &actual["children"][0];
+        assert_eq!(child["status"], "interrupted", "{actual}");
         let why = child["error"].as_str().unwrap_or_default();
-        assert!(why.contains("it could not go on") && why.contains("near/child"), "{told}");
+        assert!(why.contains("it could not go on") && why.contains("near/child"), "{actual}");
         let written = child["receipts"]["files_written"][0]["path"].as_str().unwrap_or_default();
-        assert!(written.ends_with("a.txt"), "{told}");
-        assert!(child["tokens"]["input"].as_u64().unwrap() > 0, "{told}");
-        assert!(child["session_path"].is_string(), "{told}");
+        assert!(written.ends_with("a.txt"), "{actual}");
+        assert!(child["tokens"]["input"].as_u64().unwrap() > 0, "{actual}");
+        assert!(child["session_path"].is_string(), "{actual}");
     }
 }
 
 #[tokio::test]
 async fn a_child_with_its_parents_model_goes_on_with_the_one_of_a_resume() {
     for background in [false, true] {
-        let told = resumed_without_its_model(background, "").await;
-        let child = &told["children"][0];
-        assert_eq!(child["status"], "completed", "{told}");
-        assert_eq!(child["summary"], "wrote it", "{told}");
+        let actual = resumed_without_its_model(background, "").await;
+        let child = &actual["children"][0];
+        assert_eq!(child["status"], "completed", "{actual}");
+        assert_eq!(child["summary"], "wrote it", "{actual}");
     }
 }
 
@@ -88,14 +88,14 @@ async fn hooks_learn_of_the_end_of_those_that_nobody_takes_up_again() {
     let before = format!("{hooks}\ndelegation: {{max_spawn_depth: 2, model: near/child}}");
     let stopped = KilledRun::start(&lab, &before).await;
     assert!(!lab.work("seen").exists());
-    let told = stopped.resumed(&format!("{hooks}\ndelegation: {{max_spawn_depth: 2}}")).await;
-    let lead = &told["children"][0];
+    let actual = stopped.resumed(&format!("{hooks}\ndelegation: {{max_spawn_depth: 2}}")).await;
+    let lead = &actual["children"][0];
     assert_eq!(
         (&lead["status"], &lead["summary"]),
         (&json!("interrupted"), &Value::Null),
-        "{told}"
+        "{actual}"
     );
-    assert_eq!(lead["children"][0]["status"], "interrupted", "{told}");
+    assert_eq!(lead["children"][0]["status"], "interrupted", "{actual}");
     let seen = fs::read_to_string(lab.work("seen")).unwrap();
     let seen: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ends = seen.iter().map(|it| (&it["event"], &it["agent"], &it["output"]["status"]));

@@ -83,29 +83,33 @@ async fn resumed(lab: &Lab, background: bool) -> Value {
 #[tokio::test]
 async fn one_that_a_person_stopped_and_those_below_it_do_not_go_on() {
     let lab = Lab::new();
-    let told = resumed(&lab, false).await;
-    let lead = &told["children"][0];
-    assert_eq!((&told["status"], &lead["status"]), (&json!("completed"), &json!("interrupted")));
-    assert_eq!(lead["error"], "a person stopped it", "{told}");
+    let actual = resumed(&lab, false).await;
+    let lead = &actual["children"][0];
+    assert_eq!((&actual["status"], &lead["status"]), (&json!("completed"), &json!("interrupted")));
+    assert_eq!(lead["error"], "a person stopped it", "{actual}");
     let leaf = &lead["children"][0];
     let above = "a person stopped an agent above it";
-    assert_eq!((&leaf["status"], &leaf["error"]), (&json!("interrupted"), &json!(above)), "{told}");
+    assert_eq!(
+        (&leaf["status"], &leaf["error"]),
+        (&json!("interrupted"), &json!(above)),
+        "{actual}"
+    );
 }
 
 #[tokio::test]
 async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_reported_once() {
     let lab = Lab::new();
-    let told = resumed(&lab, true).await;
-    let lead = &told["children"][0];
-    let leaf = &told["children"][0]["children"][0];
-    let why = json!("an agent above it stopped it (`delegate_control`)");
+    let actual = resumed(&lab, true).await;
+    let lead = &actual["children"][0];
+    let leaf = &actual["children"][0]["children"][0];
+    let why = json!("an agent above it stopped it");
     for child in [lead, leaf] {
-        assert_eq!((&child["status"], &child["error"]), (&json!("interrupted"), &why), "{told}");
+        assert_eq!((&child["status"], &child["error"]), (&json!("interrupted"), &why), "{actual}");
     }
     let export = lab.deputize(&["sessions", "export", &lab.session()]);
     let records = RunningProgram::start(export).end().await.with_code(0);
     assert_eq!(records.events("child.delivered").len(), 1);
     let stops = records.events("agent.stop");
-    let told = stops.iter().filter(|stop| stop["pending"] == true).count();
-    assert_eq!(told, 2, "each of the two was told once: {stops:?}");
+    let actual = stops.iter().filter(|stop| stop["pending"] == true).count();
+    assert_eq!(actual, 2, "each of the two was told once: {stops:?}");
 }

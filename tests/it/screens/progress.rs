@@ -83,8 +83,8 @@ async fn a_terminal_that_gets_the_answer_gets_it_once() {
 async fn agents_that_failed_before_a_resume_stand_at_its_end_too() {
     let lab = Lab::new();
     let server = model(|asked| {
-        let told = asked.system() + asked.first_user();
-        match (told.contains("Read the deep end"), asked.results().len()) {
+        let actual = asked.system() + asked.first_user();
+        match (actual.contains("Read the deep end"), asked.results().len()) {
             (true, _) => MockAnswer::error(400, REASON),
             (false, 0) => call("delegate_task", json!({"goal": "Read the deep end"})),
             (false, 1) => hang(),

@@ -14,8 +14,8 @@ use crate::program::{Lab, RunningProgram, hang, model, soon};
 async fn results_of_background_children_and_of_their_control_are_words() {
     let lab = Lab::new();
     let server = model(|asked| {
-        let told = asked.system() + asked.first_user();
-        if told.contains("Count the files") {
+        let actual = asked.system() + asked.first_user();
+        if actual.contains("Count the files") {
             return say("There are three.");
         }
         let control = |arguments| ("delegate_control", arguments);
@@ -56,8 +56,8 @@ async fn results_of_background_children_and_of_their_control_are_words() {
 async fn children_without_room_in_the_budget_share_one_reason() {
     let goal = "Read one part of this project and write down all that there is to say of it";
     let server = model(move |asked| {
-        let told = asked.system() + asked.first_user();
-        match (told.contains(goal), asked.results().len()) {
+        let actual = asked.system() + asked.first_user();
+        match (actual.contains(goal), asked.results().len()) {
             // With each step less of the budget is left.
             (true, 0..=4) => call("list_dir", json!({})),
             (false, 0) => {

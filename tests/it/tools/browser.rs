@@ -163,7 +163,7 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         at("javascript:1"),
         open(&site, "<p>The browser lives."),
     ];
-    let told = results(&Lab::new(), &site, &[], calls).await;
+    let actual = results(&Lab::new(), &site, &[], calls).await;
     let wanted = [
         "told: ",
         "was not loaded: 127.0.0.1 resolves to a private address",
@@ -178,9 +178,9 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         "not `javascript:`",
         "The browser lives.",
     ];
-    for (told, wanted) in told.iter().zip(wanted) {
-        assert!(told.contains(wanted), "{told}\n--- wanted ---\n{wanted}");
-        assert!(!told.contains("secret") && !told.contains("root:"), "{told}");
+    for (actual, wanted) in actual.iter().zip(wanted) {
+        assert!(actual.contains(wanted), "{actual}\n--- wanted ---\n{wanted}");
+        assert!(!actual.contains("secret") && !actual.contains("root:"), "{actual}");
     }
     for refused in [
         "[refused to the page: 127.0.0.1 resolves to a private address (127.0.0.1)]",
@@ -188,7 +188,7 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         "[refused to the page: 10.1.2.3 resolves to a private address (10.1.2.3)]",
         "[refused to the page: 169.254.169.254 is the metadata service",
     ] {
-        assert!(told[0].contains(refused), "{}\n--- wanted ---\n{refused}", told[0]);
+        assert!(actual[0].contains(refused), "{}\n--- wanted ---\n{refused}", actual[0]);
     }
     assert_eq!(closed.connections(), 0, "{:?}", closed.requests());
 }
@@ -214,8 +214,8 @@ async fn nothing_leaves_over_udp() {
          </script>"
     );
     let calls = vec![open(&site, &page), ("browser_snapshot", json!({}))];
-    let told = results(&Lab::new(), &site, &[], calls).await;
-    assert!(told[1].contains("found: 0"), "{}", told[1]);
+    let actual = results(&Lab::new(), &site, &[], calls).await;
+    assert!(actual[1].contains("found: 0"), "{}", actual[1]);
     assert!(stun.recv(&mut [0; 100]).is_err(), "a datagram arrived");
 }
 
@@ -238,9 +238,9 @@ async fn what_a_page_does_beside_itself_is_stopped_and_told() {
         ("browser_open", json!({"url": format!("http://{}/file", host(&site))})),
         ("browser_open", json!({"url": format!("http://{}/gone", host(&site))})),
     ];
-    let told = results(&Lab::new(), &site, &["--approve", "auto"], calls).await;
+    let actual = results(&Lab::new(), &site, &["--approve", "auto"], calls).await;
     let page = "page \"false null\"";
-    for (told, wanted) in told.iter().zip([
+    for (actual, wanted) in actual.iter().zip([
         &["(alert \"Hello there\" was dismissed)", "(confirm \"Sure?\"", "(prompt \"Who?\"", page]
             [..],
         &["(a new window for http://127.0.0.1:", "/bought was closed", page],
@@ -253,9 +253,9 @@ async fn what_a_page_does_beside_itself_is_stopped_and_told() {
         &["Not here", "[the server answered 404]"],
     ]) {
         for wanted in wanted {
-            assert!(told.contains(wanted), "{told}\n--- wanted ---\n{wanted}");
+            assert!(actual.contains(wanted), "{actual}\n--- wanted ---\n{wanted}");
         }
-        assert!(!told.contains("root:"), "{told}");
+        assert!(!actual.contains("root:"), "{actual}");
     }
 }
 
@@ -291,8 +291,8 @@ async fn elements_that_cannot_be_used_are_clear_errors() {
         ("browser_close", json!({})),
         ("browser_snapshot", json!({})),
     ];
-    let told = results(&Lab::new(), &site, &["--approve", "auto"], calls).await;
-    for (told, wanted) in told.iter().zip([
+    let actual = results(&Lab::new(), &site, &["--approve", "auto"], calls).await;
+    for (actual, wanted) in actual.iter().zip([
         "[1] button \"Off\" (disabled)",
         "button \"Off\" (disabled): it is disabled",
         "it is covered by div \"Cookies?\": deal with that first",
@@ -310,7 +310,7 @@ async fn elements_that_cannot_be_used_are_clear_errors() {
         "closed",
         "no page is open: open one with an address",
     ]) {
-        assert!(told.contains(wanted), "{told}\n--- wanted ---\n{wanted}");
+        assert!(actual.contains(wanted), "{actual}\n--- wanted ---\n{wanted}");
     }
 }
 
@@ -335,14 +335,18 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
     ];
     // Twice this time is the most that a page may take.
     let set = ["--set", "browser.timeout_seconds=4"];
-    let told = results(&Lab::new(), &site, &set, calls).await;
-    assert!(told[0].len() < 18_000, "{}", told[0].len());
-    assert!(told[0].contains("; to read on, take a snapshot with offset 16"), "{}", told[0]);
-    assert!(told[1].contains("0123456789") && told[1].contains("[bytes 16380 to"), "{}", told[1]);
-    assert!(told[2].contains("begin before that"), "{}", told[2]);
-    assert!(told[3].contains("address: "), "{}", told[3]);
-    assert!(told[4].contains("did not answer within 8 s and was ended"), "{}", told[4]);
-    assert!(told[5].contains("Fine."), "{}", told[5]);
+    let actual = results(&Lab::new(), &site, &set, calls).await;
+    assert!(actual[0].len() < 18_000, "{}", actual[0].len());
+    assert!(actual[0].contains("; to read on, take a snapshot with offset 16"), "{}", actual[0]);
+    assert!(
+        actual[1].contains("0123456789") && actual[1].contains("[bytes 16380 to"),
+        "{}",
+        actual[1]
+    );
+    assert!(actual[2].contains("begin before that"), "{}", actual[2]);
+    assert!(actual[3].contains("address: "), "{}", actual[3]);
+    assert!(actual[4].contains("did not answer within 8 s and was ended"), "{}", actual[4]);
+    assert!(actual[5].contains("Fine."), "{}", actual[5]);
 }
 
 fn site_with_loop(path: &str) -> MockAnswer {
@@ -364,12 +368,12 @@ async fn opening_asks_nothing_and_acting_does() {
         click(2),
         ("browser_snapshot", json!({})),
     ];
-    let told = results(&Lab::new(), &site, &[], calls).await;
-    assert!(told[0].contains("[2] button \"Go\""), "{}", told[0]);
-    for told in &told[1..3] {
-        assert!(told.contains("denied"), "{told}");
+    let actual = results(&Lab::new(), &site, &[], calls).await;
+    assert!(actual[0].contains("[2] button \"Go\""), "{}", actual[0]);
+    for actual in &actual[1..3] {
+        assert!(actual.contains("denied"), "{actual}");
     }
-    assert!(told[3].contains("[1] textbox \"name\""), "{}", told[3]);
+    assert!(actual[3].contains("[1] textbox \"name\""), "{}", actual[3]);
 }
 
 #[tokio::test]

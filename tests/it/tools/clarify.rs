@@ -26,8 +26,8 @@ async fn a_person_answers_by_number_by_words_or_by_the_default() {
         let requests = server.requests();
         assert!(ChatRequest::of(&requests[0]).tools().contains(&"clarify"));
         let last = ChatRequest::of(requests.last().unwrap());
-        let told = last.results()[0];
-        assert!(told.starts_with("<input:answer ") && told.contains(answer), "{told}");
+        let actual = last.results()[0];
+        assert!(actual.starts_with("<input:answer ") && actual.contains(answer), "{actual}");
     }
 }
 
@@ -73,8 +73,8 @@ async fn without_a_terminal_it_is_not_sent_and_children_never_have_it() {
     lab.run(&server, &["Go"]).end().await.with_code(0);
     let requests = server.requests();
     let last = ChatRequest::of(requests.last().unwrap());
-    let told = last.results()[0];
-    assert!(told.contains("You have: ") && !told.contains("clarify"), "{told}");
+    let actual = last.results()[0];
+    assert!(actual.contains("You have: ") && !actual.contains("clarify"), "{actual}");
     let listed = lab.deputize(&["tools", "list"]).output().await.unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.contains("no: nobody can be asked"), "{listed}");

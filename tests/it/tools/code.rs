@@ -95,7 +95,7 @@ async fn a_script_searches_and_reads_the_web_as_its_agent_does() {
     let ended = RunningProgram::start(command).end().await.with_code(0);
     let requests = server.requests();
     let last = ChatRequest::of(requests.last().unwrap());
-    let told = last.results()[0];
+    let actual = last.results()[0];
     for part in [
         "Page 1|https://example.org/1|Some words.\nPage 2|https://example.org/2|Some words.\n",
         "True True\nTrue\n'6789\\n' ['final address: ",
@@ -104,9 +104,9 @@ async fn a_script_searches_and_reads_the_web_as_its_agent_does() {
         "fetch denied: 127.0.0.1 resolves to a private address",
         "SITE_TOKEN in it, a secret",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(actual.contains(part), "{part}: {actual}");
     }
-    assert!(!told.contains("**fly**"), "the page stays in the script: {told}");
+    assert!(!actual.contains("**fly**"), "the page stays in the script: {actual}");
     assert_eq!(closed.requests().len(), 0);
     assert!(open.requests().iter().all(|it| !it.path.contains("tok-of")));
     let started = calls(&ended.events("tool.start"));

@@ -76,16 +76,16 @@ async fn a_job_of_a_model_always_asks_a_person_who_sees_all_of_it() {
         running.end().await.with_code(0);
         let requests = server.requests();
         let last = ChatRequest::of(requests.last().unwrap());
-        let told = last.results()[0];
+        let actual = last.results()[0];
         if made {
-            assert!(told.contains("created: nightly-tests, next at "), "{told}");
-            assert!(told.contains("Nothing runs jobs now: the person starts"), "{told}");
+            assert!(actual.contains("created: nightly-tests, next at "), "{actual}");
+            assert!(actual.contains("Nothing runs jobs now: the person starts"), "{actual}");
             let job = job(&lab, "nightly-tests");
             assert_eq!(job["tools"], json!(["list_dir", "read_file", "search_files"]));
             let work = lab.work("").canonicalize().unwrap();
             assert_eq!(job["cwd"], work.to_str().unwrap().trim_end_matches('/'));
         } else {
-            assert!(told.contains("denied by user"), "{told}");
+            assert!(actual.contains("denied by user"), "{actual}");
             assert!(!lab.path("home/cron/jobs").exists());
         }
     }
@@ -134,8 +134,8 @@ async fn without_a_person_the_tool_is_not_sent_and_makes_nothing() {
     let requests = server.requests();
     assert!(!ChatRequest::of(&requests[0]).tools().contains(&"cronjob"));
     let last = ChatRequest::of(requests.last().unwrap());
-    let told = last.results()[0];
-    assert!(told.contains("cannot be used now: nobody can be asked"), "{told}");
+    let actual = last.results()[0];
+    assert!(actual.contains("cannot be used now: nobody can be asked"), "{actual}");
     assert!(!lab.path("home/cron/jobs").exists());
 }
 
@@ -200,7 +200,7 @@ async fn a_job_has_no_more_tools_than_its_maker_and_nobody_approves_its_calls() 
     let daemon = daemon(&lab, &server, &["-t", "file"]);
     daemon.says("bound failed: ").await;
     let ended = stop(daemon).await;
-    assert!(ended.err.contains("toolset `terminal` is not among `toolsets`"), "{}", ended.err);
+    assert!(ended.err.contains("toolset `terminal` is not among those"), "{}", ended.err);
     assert_eq!(server.requests().len(), 0);
 }
 
@@ -286,6 +286,14 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
     assert!(field.err.contains("did you mean `prompt`?"), "{}", field.err);
     let broken = edit("sed -i 's/every 9d/every moon/'").await.with_code(2);
     assert!(broken.err.contains("not a valid job: ") && broken.err.contains("your text is in"));
+    let gone = edit("rm").await.with_code(1);
+    assert_eq!(gone.err, "error: the editor `rm` left no file; nothing is changed\n");
+    let file = lab.path("home/cron/jobs/a.json");
+    let good = fs::read_to_string(&file).unwrap();
+    fs::write(&file, good.replace("\"prompt\"", "\"promt\"")).unwrap();
+    let left = edit("true").await.with_code(2);
+    assert!(left.err.starts_with("nothing changed\nerror: not a valid job: unknown field `promt`"));
+    fs::write(&file, good).unwrap();
     let renamed = edit("sed -i 's/\"a\"/\"b\"/'").await.with_code(2);
     assert!(renamed.err.contains("a job keeps its name"), "{}", renamed.err);
     let meanwhile = format!("{} cron pause a; sed -i 's/goodbye/no/'", crate::program::PROGRAM);
@@ -310,12 +318,12 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
     add(&lab, "a", &["-t", "file"]).await;
     for (args, fault) in [
         (
-            &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
+            &["add", "a", "x", "--schedule", "every 1h", "-t", "terminal"][..],
             "job `a` already exists\nhint: change it with `deputize cron edit a`, or choose",
         ),
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
         (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
-        (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
+        (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "`moon`; known: browser, "),
         (
             &["add", "b", "x", "--schedule", "every 1h", "-t", "read_file"],
             "there is no toolset `read_file`; that is a tool of the toolset `file`",
@@ -335,14 +343,16 @@ async fn what_a_person_asks_of_jobs_in_vain_is_refused_with_what_to_do() {
                 "-t",
                 "file",
             ],
-            "the prompt has a secret in it (a value of `password`): secrets are never kept",
+            "the prompt contains a secret (a value of `password`): secrets are never saved",
         ),
-        (&["show", "c"], "there is no job `c`; there are: a"),
+        (&["show", "c"], "there is no job `c`; known: a"),
         (&["trigger", "c"], "there is no job `c`"),
         (&["rm", "../a"], "is not the name of a job"),
     ] {
         let refused = deputize(&lab, &[&["cron"][..], args].concat()).await.with_code(2);
         assert!(refused.err.contains(fault), "{args:?}: {}", refused.err);
+        // No note on a job that is not added.
+        assert!(refused.err.starts_with("error: "), "{args:?}: {}", refused.err);
     }
 }
 
@@ -379,12 +389,17 @@ async fn an_edited_job_is_checked_as_an_added_one_is() {
         ("s/\"file\"//", "`toolsets` is empty"),
         ("s/\"prompt\"/\"output\": \"team\", \"prompt\"/", "no message target `team` in"),
         ("s/\"cwd\": \"/&\\/moon/", "`/moon"),
-        ("s/hello/token: abcd1234/", "the prompt has a secret in it (a value of `token`)"),
+        ("s/hello/token: abcd1234/", "the prompt contains a secret (a value of `token`)"),
     ] {
         let refused = edit(&format!("sed -i '{change}'")).await.with_code(2);
         assert!(refused.err.contains(fault), "{change}: {}", refused.err);
         assert_eq!(job(&lab, "a"), before, "{change}");
     }
+    // The time of the change is nothing that a person writes.
+    let dateless = "python3 -c 'import json, sys; job = json.load(open(sys.argv[1])); \
+                    del job[\"changed_ms\"]; json.dump(job, open(sys.argv[1], \"w\"))'";
+    edit(dateless).await.with_code(0);
+    assert!(job(&lab, "a")["changed_ms"].as_u64() >= before["changed_ms"].as_u64());
     // The time of a single run may pass while its job is edited.
     let file = lab.path("home/cron/jobs/a.json");
     let text = fs::read_to_string(&file).unwrap().replace("every 9d", "at 2020-01-01T09:00");

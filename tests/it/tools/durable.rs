@@ -87,8 +87,8 @@ async fn a_durable_command_goes_on_after_the_run_and_any_other_ends() {
     resume(&lab, &server, &[&args[..], &["And now?"]].concat()).await.with_code(0);
     let requests = server.requests();
     let last = ChatRequest::of(requests.last().unwrap());
-    let told = format!("Your background command p1 was left running as PID {pid}.");
-    assert!(last.users().iter().any(|text| text.contains(&told)), "{:?}", last.users());
+    let expected = format!("Your background command p1 was left running as PID {pid}.");
+    assert!(last.users().iter().any(|text| text.contains(&expected)), "{:?}", last.users());
     let refused = format!("p1 is durable and was left running as PID {pid}; the user can end it");
     assert!(last.results()[3].contains(&refused), "{:?}", last.results());
     assert!(last.results()[4].contains(refused.split(';').next().unwrap()), "{:?}", last.results());
@@ -197,11 +197,11 @@ async fn a_session_is_not_deleted_while_its_durable_command_runs() {
         format!("\nstill running: `{stays}` in process group {pid}; end with `kill -- -{pid}`\n");
     assert!(shown.out.contains(&running), "{}", shown.out);
     let refused = command("rm").await.with_code(1);
-    let told = format!(
+    let expected = format!(
         "error: session `{session}` has a durable command that still runs: `{stays}` in process group {pid}\n\
          hint: `kill -- -{pid}` ends it; then delete the session\n"
     );
-    assert_eq!(refused.err, told);
+    assert_eq!(refused.err, expected);
     assert!(lab.session_file().exists());
     end_group(&lab, pid).await;
     let shown = command("show").await.with_code(0);

@@ -95,8 +95,8 @@ async fn what_a_child_read_is_in_the_mark_of_its_parents_entry_and_in_the_events
         let server = model(move |asked| {
             let is_child = asked.system().contains("YOUR TASK:");
             // The message about the child's end counts as no result.
-            let told = asked.users().iter().any(|text| text.contains("has ended"));
-            match (is_child, background && !told && asked.results().len() == 1) {
+            let actual = asked.users().iter().any(|text| text.contains("has ended"));
+            match (is_child, background && !actual && asked.results().len() == 1) {
                 (true, _) => calls_in_order(vec![fetch.clone()])(asked),
                 (false, true) => MockAnswer::reply(&Reply::text("served-1", "I wait.")),
                 (false, false) => {
@@ -237,6 +237,8 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     assert_eq!(shown.out, "# About the person\n- Likes tea.\n- Likes short answers.\n");
     let same = edit("user", "true".into()).await.with_code(0);
     assert_eq!(same.err, "nothing changed\n");
+    let gone = edit("user", "rm".into()).await.with_code(1);
+    assert_eq!(gone.err, "error: the editor `rm` left no file; nothing is changed\n");
     // A line that can be no entry is named, and the text is kept.
     let long = lab.path("long.md");
     fs::write(&long, format!("- A\n{}\n", "x".repeat(401))).unwrap();

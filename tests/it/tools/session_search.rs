@@ -66,8 +66,8 @@ async fn what_is_wrong_with_a_call_is_said() {
         json!({"around": "20260101-000000-aaaaaa#3"}),
         json!({"query": "submarine"}),
     ];
-    let told = results(&lab, calls.map(|call| (SEARCH, call)).into()).await;
-    for (told, expected) in told.iter().zip([
+    let actual = results(&lab, calls.map(|call| (SEARCH, call)).into()).await;
+    for (actual, expected) in actual.iter().zip([
         "give either `query` or `around`",
         "give either `query` or `around`",
         "the query has no words in it",
@@ -75,7 +75,7 @@ async fn what_is_wrong_with_a_call_is_said() {
         "there is no session `20260101-000000-aaaaaa`",
         "nothing was found: try other words, or fewer",
     ]) {
-        assert!(told.contains(expected), "{told}");
+        assert!(actual.contains(expected), "{actual}");
     }
 }
 
@@ -92,8 +92,8 @@ async fn what_a_session_had_read_from_outside_marks_what_is_written_after_findin
     lab.run(&server, &["--set", &allow, "Read the ringlore"]).end().await.with_code(0);
     let add = |text: &str| ("memory", json!({"action": "add", "topic": "work", "text": text}));
     let search = (SEARCH, json!({"query": "ringlore"}));
-    let told = results(&lab, vec![add("Clean."), search, add("Marked.")]).await;
-    assert!(told[1].contains("[it had read web:127.0.0.1]"), "{}", told[1]);
+    let actual = results(&lab, vec![add("Clean."), search, add("Marked.")]).await;
+    assert!(actual[1].contains("[it had read web:127.0.0.1]"), "{}", actual[1]);
     let work = fs::read_to_string(lab.path("home/memory/work.md")).unwrap();
     let mark = "[written after reading web:127.0.0.1]";
     assert_eq!(work, format!("# About the work\n- Clean.\n- Marked. {mark}\n"));

@@ -128,6 +128,13 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     let unreadable = edit("broken").await.with_code(1);
     assert!(unreadable.err.contains("broken/SKILL.md` cannot be read"), "{}", unreadable.err);
     assert!(unreadable.err.contains("it must be text in UTF-8"), "{}", unreadable.err);
+    let listed = deputize(&lab, &["skills", "list"]).await.with_code(0);
+    assert!(listed.out.contains("broken      faulty   line 1 is not UTF-8 text"), "{}", listed.out);
+    let faulty = deputize(&lab, &["skills", "show", "broken"]).await.with_code(2);
+    assert!(faulty.err.contains("broken/SKILL.md: line 1 is not UTF-8 text\n"), "{}", faulty.err);
+    let hint =
+        "hint: `deputize skills edit broken` corrects it, and `deputize skills rm broken` deletes";
+    assert!(faulty.err.contains(hint), "{}", faulty.err);
     put(&lab, "home/skills/broken/SKILL.md", "# Nothing\n");
     // A name that cannot be one is refused before the editor.
     let mut command = lab.deputize(&["skills", "edit", "My Notes"]);
@@ -146,8 +153,10 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     assert!(!lab.path("home/skills/other").exists());
     deputize(&lab, &["skills", "rm", "notes"]).await.with_code(0);
     let bundled = deputize(&lab, &["skills", "rm", "split-work"]).await.with_code(2);
-    assert!(bundled.err.contains("`split-work` is a bundled skill"), "{}", bundled.err);
-    let hint = "hint: `deputize skills edit split-work` makes one of yours that takes its place";
+    let comes = "error: `split-work` comes with the program and cannot be deleted\n";
+    assert!(bundled.err.contains(comes), "{}", bundled.err);
+    let hint = "hint: `deputize skills edit split-work` makes one of yours that agents read instead; \
+                `deputize tools disable skills` takes all skills from them";
     assert!(bundled.err.contains(hint), "{}", bundled.err);
     assert!(!lab.path("home/skills/notes").exists());
 }
@@ -175,8 +184,8 @@ async fn a_projects_files_are_read_only_if_the_person_says_so() {
     assert_eq!(with.matches("Use spaces.").count(), 1, "two names of one file: {with}");
     let child = ["--project-files", "--child", "--goal", "Look."];
     assert!(!prompt(&child).await.contains("Use tabs."));
-    let told = [&child[..], &["--set", "delegation.context_files=true"]].concat();
-    assert!(prompt(&told).await.contains("Use tabs."));
+    let expected = [&child[..], &["--set", "delegation.context_files=true"]].concat();
+    assert!(prompt(&expected).await.contains("Use tabs."));
 }
 
 #[tokio::test]
@@ -195,8 +204,8 @@ async fn a_skill_written_after_reading_the_web_has_a_mark_and_passes_it_on() {
     let server = model(calls_in_order(vec![fetch, write("create")])).await;
     lab.run(&server, &args).end().await.with_code(0);
     let requests = server.requests();
-    let told = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
-    assert!(told.contains("is created") && told.ends_with(&format!("[{mark}]")), "{told}");
+    let actual = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
+    assert!(actual.contains("is created") && actual.ends_with(&format!("[{mark}]")), "{actual}");
     // Another session, which has read nothing, keeps the mark and passes it on.
     let fact = json!({"action": "add", "topic": "work", "text": "Read."});
     let calls = vec![write("edit"), ("skill_view", json!({"name": "notes"})), ("memory", fact)];
@@ -266,7 +275,7 @@ async fn a_secret_in_a_skill_of_a_person_is_refused() {
         let mut command = lab.deputize(&["skills", "edit", name]);
         command.env("EDITOR", format!("cp {}", lab.path("notes.md").display()));
         let refused = RunningProgram::start(command).end().await.with_code(2);
-        let fault = "the skill has a secret in it (a value of `password`): secrets are never kept";
+        let fault = "the skill contains a secret (a value of `password`): secrets are never saved";
         assert!(refused.err.contains(fault), "{}", refused.err);
         assert!(refused.err.contains("your text is in "), "{}", refused.err);
     }

@@ -84,7 +84,7 @@ async fn the_toolsets_of_the_page_are_made() {
 
 #[tokio::test]
 async fn mistakes_in_toolsets_are_named_with_the_nearest_name() {
-    for (sets, told) in [
+    for (sets, actual) in [
         (
             json!({"a": {"includes": ["b"]}, "b": {"includes": ["a"]}}),
             "`composite_toolsets.a` includes itself: a → b → a",
@@ -111,7 +111,7 @@ async fn mistakes_in_toolsets_are_named_with_the_nearest_name() {
         let lab = Lab::new();
         configure(&lab, &sets);
         let ended = deputize(&lab, &["tools", "list"]).await.with_code(2);
-        assert!(ended.err.contains(told), "{told}: {}", ended.err);
+        assert!(ended.err.contains(actual), "{actual}: {}", ended.err);
     }
 }
 
@@ -122,13 +122,13 @@ async fn processes_that_change_toolsets_at_the_same_time_lose_nothing() {
         ["clarify", "code_execution", "cronjob", "memory", "messaging", "skills", "todo", "web"];
     let start = |set| RunningProgram::start(lab.deputize(&["tools", "disable", set]));
     let started: Vec<RunningProgram> = sets.into_iter().map(start).collect();
-    let mut told = String::new();
+    let mut actual = String::new();
     for program in started {
-        told += &program.end().await.with_code(0).err;
+        actual += &program.end().await.with_code(0).err;
     }
     // The first one alone changes what was every toolset, and no file is stronger than itself.
-    assert_eq!(told.matches("note: agents had every toolset").count(), 1, "{told}");
-    assert!(!told.contains("stronger"), "{told}");
+    assert_eq!(actual.matches("note: agents had every toolset").count(), 1, "{actual}");
+    assert!(!actual.contains("stronger"), "{actual}");
     let file = fs::read_to_string(lab.path("home/config.yaml")).unwrap();
     assert!(file.contains("file, ") && file.contains("terminal"), "{file}");
     for set in sets {

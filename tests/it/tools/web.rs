@@ -267,8 +267,8 @@ async fn a_search_with_a_secret_is_sent_nowhere() {
         RunningProgram::start(command).end().await.with_code(0);
         let requests = server.requests();
         let last = ChatRequest::of(requests.last().unwrap());
-        let told = "the query has SITE_TOKEN in it, a secret that is not sent anywhere";
-        assert!(last.results()[0].contains(told), "{backend}: {}", last.results()[0]);
+        let expected = "the query has SITE_TOKEN in it, a secret that is not sent anywhere";
+        assert!(last.results()[0].contains(expected), "{backend}: {}", last.results()[0]);
     }
     assert_eq!(engine.requests().len(), 0);
 }

@@ -8,6 +8,7 @@ use agent_client_protocol::v1::schema::{
 };
 use deputize_core::event::ToolEnd;
 use deputize_core::message::CallStatus;
+use deputize_core::truncate::{truncate_strings, truncate_with_count};
 use deputize_core::{ArgumentRole, Display, Effects, Subject, ToolEffect, ToolSpec};
 use deputize_runtime::describe_call;
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ impl CallView {
             kind: spec.map_or(ToolKind::Other, kind),
             spawns: spec.is_some_and(|spec| spec.spawns),
             place: input.as_ref().and_then(|input| location(subject, input, &facts.cwd)),
-            input: input.map(shorten),
+            input: input.map(shorten_strings),
             below: None,
             progress: None,
         }
@@ -108,22 +109,9 @@ fn location(subject: &Subject, input: &Value, cwd: &Path) -> Option<ToolCallLoca
 }
 
 /// Returns the arguments with long strings truncated, and the omitted length stated.
-fn shorten(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(within(text, STRING_BYTES)),
-        Value::Array(items) => items.into_iter().map(shorten).collect(),
-        Value::Object(map) => map.into_iter().map(|(key, value)| (key, shorten(value))).collect(),
-        other => other,
-    }
-}
-
-fn within(mut text: String, most: usize) -> String {
-    let bytes = text.len();
-    if bytes > most {
-        text.truncate(text.floor_char_boundary(most));
-        text.push_str(&format!("… [{} more bytes]", bytes - text.len()));
-    }
-    text
+fn shorten_strings(mut arguments: Value) -> Value {
+    truncate_strings(&mut arguments, |text| truncate_with_count(text, STRING_BYTES));
+    arguments
 }
 
 /// Returns the content that an editor shows for a result.
@@ -145,7 +133,7 @@ pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
     let text = end.error.clone().unwrap_or_else(|| end.content().into_owned());
     match text.trim().is_empty() {
         true => Vec::new(),
-        false => vec![ToolCallContent::from(fenced(&within(text, SHOWN_BYTES)))],
+        false => vec![ToolCallContent::from(fenced(&truncate_with_count(&text, SHOWN_BYTES)))],
     }
 }
 

@@ -25,10 +25,10 @@ mod call_view;
 mod child_view;
 mod editor_approver;
 mod hunk;
+mod open_sessions;
 mod pending_messages;
 mod prompt;
 mod session_host;
-mod session_manager;
 mod session_updates;
 
 pub use prompt::words_of;
@@ -37,8 +37,8 @@ pub use session_host::{
     SessionListing, SessionRequest, TurnRequest,
 };
 
+use open_sessions::{OpenSessions, directory, none};
 use pending_messages::{PendingMessages, incoming, outgoing};
-use session_manager::{SessionManager, directory, none};
 
 /// Time limit for sending the last messages to the editor.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ const PAGE: usize = 100;
 pub struct ServerIdentity {
     /// The program's name.
     pub name: &'static str,
-    /// Its version.
+    /// Version of the program.
     pub version: &'static str,
 }
 
@@ -65,34 +65,34 @@ pub async fn serve(
 ) {
     let waiting = PendingMessages::default();
     let lines = Lines::new(outgoing(output, waiting.clone()), incoming(input));
-    let manager = Arc::new(SessionManager::new(sessions, end.child(), waiting));
+    let open = Arc::new(OpenSessions::new(sessions, end.child(), waiting));
     // An editor that reads nothing more is not waited for.
     let stuck = async {
-        manager.end.cancelled().await;
-        manager.settled().await;
+        open.end.cancelled().await;
+        open.settled().await;
         tokio::time::sleep(LAST_WORDS).await;
     };
     tokio::select! {
         biased;
         // How it ended makes no difference: nobody is there to be told.
-        _ended = Box::pin(connect(who, &manager, lines)) => {}
+        _ended = Box::pin(connect(who, &open, lines)) => {}
         () = stuck => {}
     }
-    manager.end.cancel(CancelReason::Interrupted);
-    manager.settled().await;
-    manager.close_all().await;
+    open.end.cancel(CancelReason::Interrupted);
+    open.settled().await;
+    open.close_all().await;
 }
 
 /// Talks to the editor until it is gone, or all is to end and has.
 async fn connect<O, I>(
     who: ServerIdentity,
-    manager: &Arc<SessionManager>,
+    open: &Arc<OpenSessions>,
     lines: Lines<O, I>,
 ) -> Result<(), Error>
 where
     Lines<O, I>: agent_client_protocol::ConnectTo<Agent> + 'static,
 {
-    let [asked, told, until] = std::array::from_fn(|_| Arc::clone(manager));
+    let [asked, canceller, until] = std::array::from_fn(|_| Arc::clone(open));
     Agent
         .v1()
         .name(who.name)
@@ -104,7 +104,7 @@ where
         )
         .on_receive_notification(
             async move |cancel: CancelNotification, _: ConnectionTo<Client>| {
-                told.cancel(&cancel.session_id.0);
+                canceller.cancel(&cancel.session_id.0);
                 Ok(())
             },
             on_receive_notification!(),
@@ -124,63 +124,65 @@ where
 /// Answers a request, at once or later: while one is worked on, others come.
 fn answer(
     who: ServerIdentity,
-    manager: &Arc<SessionManager>,
+    open: &Arc<OpenSessions>,
     request: ClientRequest,
     responder: Responder,
     connection: ConnectionTo<Client>,
 ) -> Result<(), Error> {
-    let sessions = Arc::clone(manager);
+    let sessions = Arc::clone(open);
     match request {
-        ClientRequest::InitializeRequest(_) => later(manager, responder, async move {
-            Ok(hello(who, sessions.sessions.takes_images().await))
-        }),
-        ClientRequest::NewSessionRequest(new) => later(manager, responder, async move {
+        ClientRequest::InitializeRequest(_) => {
+            later(
+                open,
+                responder,
+                async move { Ok(hello(who, sessions.sessions.takes_images().await)) },
+            )
+        }
+        ClientRequest::NewSessionRequest(new) => later(open, responder, async move {
             let cwd = directory(&new.cwd, &new.additional_directories)?;
             let place = SessionRequest { cwd, stored: None, servers: servers(new.mcp_servers)? };
             let (id, modes) = sessions.open(place).await?;
             Ok(NewSessionResponse::new(id).modes(modes))
         }),
-        ClientRequest::LoadSessionRequest(load) => later(manager, responder, async move {
+        ClientRequest::LoadSessionRequest(load) => later(open, responder, async move {
             let cwd = directory(&load.cwd, &load.additional_directories)?;
             let place = stored(&load.session_id.0, cwd, load.mcp_servers)?;
             let modes = sessions.resume(place, &connection, true).await?;
             Ok(LoadSessionResponse::new().modes(modes))
         }),
-        ClientRequest::ResumeSessionRequest(resume) => later(manager, responder, async move {
+        ClientRequest::ResumeSessionRequest(resume) => later(open, responder, async move {
             let cwd = directory(&resume.cwd, &resume.additional_directories)?;
             let place = stored(&resume.session_id.0, cwd, resume.mcp_servers)?;
             let modes = sessions.resume(place, &connection, false).await?;
             Ok(ResumeSessionResponse::new().modes(modes))
         }),
-        ClientRequest::ListSessionsRequest(list) => later(manager, responder, async move {
+        ClientRequest::ListSessionsRequest(list) => later(open, responder, async move {
             let all = sessions.sessions.list(list.cwd).await?;
             Ok(page(all, list.cursor.as_deref()))
         }),
-        ClientRequest::CloseSessionRequest(close) => later(manager, responder, async move {
+        ClientRequest::CloseSessionRequest(close) => later(open, responder, async move {
             sessions.close(&close.session_id.0).await?;
             Ok(CloseSessionResponse::new())
         }),
-        ClientRequest::DeleteSessionRequest(delete) => later(manager, responder, async move {
+        ClientRequest::DeleteSessionRequest(delete) => later(open, responder, async move {
             sessions.delete(&delete.session_id.0).await?;
             Ok(DeleteSessionResponse::new())
         }),
         ClientRequest::SetSessionModeRequest(set) => {
-            let chosen = manager.choose(&set.session_id.0, &set.mode_id.0);
+            let chosen = open.choose(&set.session_id.0, &set.mode_id.0);
             responder.cast().respond_with_result(chosen.map(|()| SetSessionModeResponse::new()))
         }
-        ClientRequest::PromptRequest(prompt) => {
-            manager.prompt(&prompt, responder.cast(), connection)
-        }
+        ClientRequest::PromptRequest(prompt) => open.prompt(&prompt, responder.cast(), connection),
         _ => responder.respond_with_error(Error::method_not_found()),
     }
 }
 
 fn later<T: JsonRpcResponse + Send>(
-    manager: &SessionManager,
+    open: &OpenSessions,
     responder: Responder,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<(), Error> {
-    manager.work.spawn(async move { responder.cast().respond_with_result(work.await) });
+    open.work.spawn(async move { responder.cast().respond_with_result(work.await) });
     Ok(())
 }
 

@@ -1,11 +1,11 @@
 //! A message of the person, from the blocks that an editor makes of it.
 
-use std::collections::BTreeSet;
-
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
 };
-use deputize_core::sanitize::{Source, for_exact_line, frame_quote};
+use deputize_core::sanitize::{for_exact_line, frame_quote};
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use url::Url;
 
 use super::session_host::{EditorImage, HostError};
@@ -29,7 +29,7 @@ pub(crate) struct PromptContent {
     /// is each image.
     pub(crate) text: String,
     /// Sources of what is attached.
-    pub(crate) sources: BTreeSet<Source>,
+    pub(crate) sources: SourceSet,
     pub(crate) images: Vec<EditorImage>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn read_prompt(
 ) -> Result<PromptContent, HostError> {
     let mut words = String::new();
     let mut attached = Vec::new();
-    let mut sources = BTreeSet::new();
+    let mut sources = SourceSet::new();
     let mut images = Vec::new();
     for block in blocks {
         match block {

@@ -1,12 +1,11 @@
 //! Interface to the host program: sessions, and turns in them.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::authority::ApproverMode;
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{Approver, BoxFuture, Cancel, Catalog, Observer, Outcome, Record, SessionId};
 
 /// The sessions of a program.
@@ -73,16 +72,16 @@ pub struct McpServerSpec {
 pub enum McpTransport {
     /// A program, on its standard streams.
     Stdio {
-        /// The program.
+        /// Path of the program.
         command: PathBuf,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
         /// Variables beside those it would have.
         env: Vec<(String, String)>,
     },
     /// An address, over streamable HTTP.
     Http {
-        /// The address.
+        /// URL of the server.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,
@@ -92,7 +91,7 @@ pub enum McpTransport {
 /// Fixed facts of an open session.
 #[derive(Clone)]
 pub struct SessionFacts {
-    /// The session.
+    /// ID of the session.
     pub id: SessionId,
     /// Its working directory, absolute.
     pub cwd: PathBuf,
@@ -130,7 +129,7 @@ pub struct TurnRequest {
     /// The person's message, with `[image 1]` where the first image stands.
     pub text: String,
     /// Its sources, beside the person.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Its images; none unless [`SessionFacts::takes_images`].
     pub images: Vec<EditorImage>,
     /// Who sees the records.
@@ -153,9 +152,9 @@ impl fmt::Debug for TurnRequest {
 pub struct SessionListing {
     /// ID of the session.
     pub id: SessionId,
-    /// Working directory.
+    /// Path of the working directory.
     pub cwd: PathBuf,
-    /// Its title.
+    /// Title of the session.
     pub title: String,
     /// When something last happened in it, in RFC 3339.
     pub updated: String,

@@ -28,6 +28,8 @@ pub(super) struct AssemblySettings {
     /// `None`: it does not delegate.
     pub(super) delegation: Option<DelegationConfig>,
     pub(super) system_prompt: String,
+    /// Whether the project's instructions are part of the prompt.
+    pub(super) project_files: bool,
     pub(super) limits: LimitSettings,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -39,6 +41,7 @@ impl Default for AssemblySettings {
             extensions: Vec::new(),
             delegation: None,
             system_prompt: String::new(),
+            project_files: false,
             limits: LimitSettings {
                 budget: Budget::default(),
                 max_iterations: AgentLimits::MAX_ITERATIONS,
@@ -108,7 +111,8 @@ impl AssemblySettings {
         date: String,
         warnings: &mut Vec<String>,
     ) -> Result<PromptSources, CatalogError> {
-        let sources = PromptSources::new(cwd, date).with_project(warnings);
+        let sources = PromptSources::new(cwd, date);
+        let sources = if self.project_files { sources.with_project(warnings) } else { sources };
         Ok(sources.with_guidance(&self.linked_tools()?, &ResourceMap::default(), |_| true))
     }
 

@@ -24,9 +24,9 @@ pub enum BuildError {
     /// The directory is not there.
     #[error("the workspace `{path}` is not a directory, or cannot be opened")]
     Workspace {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: std::io::Error,
     },
@@ -51,7 +51,7 @@ pub enum BuildError {
          `AgentModel`, or limit tokens"
     )]
     NoPrice {
-        /// The model.
+        /// Name of the model.
         model: String,
     },
 }

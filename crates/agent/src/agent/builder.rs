@@ -208,6 +208,19 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets whether the system prompt has the project's instructions: `AGENTS.md`, `CLAUDE.md` and
+    /// `.cursorrules`, as they are when the agent is built. Without this call no such file is read:
+    /// whoever wrote it would speak to the agent.
+    ///
+    /// ```
+    /// use deputize_agent::Agent;
+    /// let builder = Agent::builder().project_files(true);
+    /// ```
+    pub const fn project_files(mut self, read: bool) -> Self {
+        self.assembly.project_files = read;
+        self
+    }
+
     /// Limits the tokens and dollars of each session, children included.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.assembly.limits.budget = budget;
@@ -280,7 +293,9 @@ impl AgentBuilder {
     }
 
     /// Builds the agent. Nothing is sent to a model yet; MCP servers and plugins are asked what they
-    /// have.
+    /// have. The call blocks its thread meanwhile, for a server at most as long as its start may
+    /// take (30 seconds unless set). In an asynchronous program with servers, call it by
+    /// `tokio::task::spawn_blocking`.
     ///
     /// # Errors
     /// When the model or the workspace is missing or cannot be used, or tools do not fit together.

@@ -47,7 +47,7 @@ pub(super) async fn replay(
     let assembly = builder.assemble_again(&setup, Arc::new(recording.clock()))?;
     let mut config = SessionConfig {
         observers: std::mem::take(&mut builder.handlers.observers),
-        ..assembly.parts(builder.models.recorded_models(), Secrets::default())
+        ..assembly.session_config(builder.models.recorded_models(), Secrets::default())
     };
     builder.add_replay_settings(&config.tools.settings, recorded.approver);
     // What children could do is on record.

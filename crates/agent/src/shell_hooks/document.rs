@@ -6,7 +6,7 @@ use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The object. Every field is always there; what a moment does not have is null.
+/// The object. Every field is always there; what an event does not have is null.
 #[derive(Serialize)]
 struct Document<'a> {
     event: &'static str,
@@ -24,24 +24,24 @@ struct Document<'a> {
     output_bytes: usize,
 }
 
-/// The object of a moment, as one line.
+/// The object of an event, as one line.
 pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
     let agent = input.agent;
     let cwd = agent.cwd.to_string_lossy();
-    let about = input.moment.call();
+    let about = input.event.call();
     let spawned_by = agent.spawned_by.as_ref().map(|by| by.call);
-    let (args, status, output) = call_fields(agent, &input.moment);
+    let (args, status, output) = call_fields(agent, &input.event);
     let output_bytes = match &output {
         Value::Null => 0,
         Value::String(text) => text.len(),
         other => other.to_string().len(),
     };
-    let call = match input.moment {
+    let call = match input.event {
         HookEvent::SubagentStart | HookEvent::SubagentStop { .. } => spawned_by,
         _ => about.map(|(call, _)| call),
     };
     let document = Document {
-        event: input.moment.point().as_str(),
+        event: input.event.point().as_str(),
         session: input.session.as_str(),
         agent: agent.id.as_str(),
         parent: agent.parent.as_ref().map(|id| id.as_str()),
@@ -59,9 +59,9 @@ pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
     line
 }
 
-/// Arguments, status and output of a moment.
-fn call_fields(agent: &AgentSpec, moment: &HookEvent<'_>) -> (Value, Option<&'static str>, Value) {
-    match moment {
+/// Arguments, status and output of an event.
+fn call_fields(agent: &AgentSpec, event: &HookEvent<'_>) -> (Value, Option<&'static str>, Value) {
+    match event {
         HookEvent::PreToolUse { arguments, .. } => ((*arguments).clone(), None, Value::Null),
         HookEvent::PostToolUse { arguments, status, output, .. } => {
             ((*arguments).clone(), Some(status.as_str()), json!(output))

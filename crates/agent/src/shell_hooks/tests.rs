@@ -72,9 +72,9 @@ fn hook(point: HookPoint, command: &str) -> Arc<dyn Hook> {
 /// Runs a command before a call of `write_file`.
 async fn before(command: &str, cwd: &Path, cancel: &Cancel) -> HookAnswer {
     let arguments = json!({"path": "a.txt", "content": "x".repeat(200_000)});
-    let moment = HookEvent::PreToolUse { call: CALL, tool: "write_file", arguments: &arguments };
+    let event = HookEvent::PreToolUse { call: CALL, tool: "write_file", arguments: &arguments };
     let agent = AgentSpec { cwd: cwd.to_owned(), ..parent() };
-    let input = HookInput { session: &SESSION, agent: &agent, moment };
+    let input = HookInput { session: &SESSION, agent: &agent, event };
     hook(HookPoint::PreToolUse, command).run(&input, cancel).await
 }
 
@@ -148,13 +148,13 @@ async fn a_place_that_is_gone_is_a_failure_and_no_block() {
     assert!(answer.reason.contains("/nonexistent/place"), "{}", answer.reason);
 }
 
-/// What a command gets at a moment, as JSON.
-async fn given(agent: AgentSpec, moment: HookEvent<'_>) -> Value {
+/// What a command gets at an event, as JSON.
+async fn given(agent: AgentSpec, event: HookEvent<'_>) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap().to_owned();
     let agent = AgentSpec { cwd: folder.path().to_owned(), ..agent };
-    let input = HookInput { session: &SESSION, agent: &agent, moment };
-    let hook = hook(moment.point(), "cat > seen; env > env; pwd > pwd");
+    let input = HookInput { session: &SESSION, agent: &agent, event };
+    let hook = hook(event.point(), "cat > seen; env > env; pwd > pwd");
     let answer = hook.run(&input, &Cancel::new()).await;
     assert_eq!(answer.decision, HookDecision::Pass, "{}", answer.reason);
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();

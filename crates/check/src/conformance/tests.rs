@@ -51,7 +51,7 @@ fn with_schema(schema: &Value) -> ToolSpec {
     spec
 }
 
-fn told(
+fn describe(
     spec: ToolSpec,
     behaviour: impl Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync + 'static,
 ) -> Arc<dyn Tool> {
@@ -63,7 +63,7 @@ fn fine() -> BoxFuture<'static, ToolCallResult> {
 }
 
 fn is_fine(spec: ToolSpec) -> Arc<dyn Tool> {
-    told(spec, |_, _| fine())
+    describe(spec, |_, _| fine())
 }
 
 /// Returns the result of the check, with a line for each violation.
@@ -147,21 +147,21 @@ async fn what_would_be_better_is_no_violation() {
 
 #[tokio::test]
 async fn a_panic_a_failure_and_an_empty_refusal_are_found() {
-    let panics = told(good(), |_, _| Box::pin(async { panic!("boom") }));
+    let panics = describe(good(), |_, _| Box::pin(async { panic!("boom") }));
     assert!(says(panics).await.contains(r#"(no-panic): {"text":"a"} panicked"#));
-    let panics = told(good(), |_, _| panic!("before its future"));
+    let panics = describe(good(), |_, _| panic!("before its future"));
     assert!(says(panics).await.contains("(no-panic)"));
-    let fails = told(good(), |_, _| Box::pin(async { Err(ToolError::failed("no disk")) }));
+    let fails = describe(good(), |_, _| Box::pin(async { Err(ToolError::failed("no disk")) }));
     assert!(says(fails).await.contains("does not work: the tool failed: no disk"));
-    let mute = told(good(), |_, _| Box::pin(async { Err(ToolError::refused("")) }));
+    let mute = describe(good(), |_, _| Box::pin(async { Err(ToolError::refused("")) }));
     assert!(says(mute).await.contains("(refusal)"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_ends_late_or_does_not_hear_is_found() {
-    let hangs = told(good(), |_, _| Box::pin(std::future::pending()));
+    let hangs = describe(good(), |_, _| Box::pin(std::future::pending()));
     assert!(says(hangs).await.contains("(ends)"));
-    let deaf = told(
+    let deaf = describe(
         good(),
         |number, _| if number < 4 { fine() } else { Box::pin(std::future::pending()) },
     );
@@ -171,17 +171,17 @@ async fn a_call_that_ends_late_or_does_not_hear_is_found() {
 
 #[tokio::test]
 async fn effects_and_repetition_are_as_declared() {
-    let writes = told(good(), |_, cx| {
+    let writes = describe(good(), |_, cx| {
         std::fs::write(cx.agent.spec.cwd.join("left.txt"), "x").unwrap();
         fine()
     });
     assert!(says(writes).await.contains("left.txt`; give the tool its true effects"));
-    let once = told(good(), |number, _| {
+    let once = describe(good(), |number, _| {
         if number == 0 { fine() } else { Box::pin(async { Err(ToolError::refused("once")) }) }
     });
     let said = says(once).await;
     assert!(said.contains("works once and not again") && said.contains("not beside"), "{said}");
-    let claims = told(good(), |_, _| {
+    let claims = describe(good(), |_, _| {
         Box::pin(async {
             let path = "a.txt".into();
             let version = FileVersion::of(b"");
@@ -202,7 +202,7 @@ async fn calls_of_ones_own_must_fit_and_work() {
 #[tokio::test]
 async fn a_file_that_an_example_names_is_reported_as_missing_and_only_that() {
     let refuses = |words: &'static str| {
-        told(good(), move |_, _| Box::pin(async move { Err(ToolError::refused(words)) }))
+        describe(good(), move |_, _| Box::pin(async move { Err(ToolError::refused(words)) }))
     };
     let found = async |words, name: &str, dir: Option<&std::path::Path>| {
         let check = ToolCheck::new(&refuses(words)).call(json!({"text": name}));
@@ -228,7 +228,7 @@ async fn a_tool_finds_what_it_is_lent_in_every_call() {
     struct TestResource(&'static str);
     impl deputize_core::Resource for TestResource {}
     let tool = || {
-        told(good(), |_, cx| {
+        describe(good(), |_, cx| {
             let lent = cx.agent.session.settings.get_or_insert_with(|| TestResource("nothing"));
             Box::pin(async move {
                 if lent.0 == "a key" {

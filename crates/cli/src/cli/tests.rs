@@ -24,7 +24,7 @@ impl Hook for WatchHook {
 
     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
-            let HookEvent::PreToolUse { tool, .. } = input.moment else { panic!("{input:?}") };
+            let HookEvent::PreToolUse { tool, .. } = input.event else { panic!("{input:?}") };
             self.0.lock().push(tool.to_owned());
             HookAnswer::block("nothing is listed here")
         })
@@ -49,10 +49,10 @@ impl Memory for Notes {
 }
 
 /// The environment of a program, in a home of its own.
-fn around(cli: &Cli, home: &std::path::Path) -> ProcessEnv {
-    let mut around = ProcessEnv::for_tests(&[("DEPUTIZE_HOME", home.to_str().unwrap())]);
-    around.own = cli.around().unwrap().own;
-    around
+fn env(cli: &Cli, home: &std::path::Path) -> ProcessEnv {
+    let mut env = ProcessEnv::for_tests(&[("DEPUTIZE_HOME", home.to_str().unwrap())]);
+    env.own = cli.env().unwrap().own;
+    env
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_program_has_the_hooks_that_it_names() {
     let given = ["deputize", "run", "-q", "-m", "offline", "-C", work, "list ."];
     let Command::Run(args) = Arguments::try_parse_from(given).unwrap().command else { panic!() };
     let job = run::RunJob { prompt: args.prompt.as_deref(), resume: None, options: &args.options };
-    let code = run::run(&cli.linked(), &around(&cli, home.path()), &job).unwrap();
+    let code = run::run(&cli.linked(), &env(&cli, home.path()), &job).unwrap();
     assert_eq!((code, seen.lock().as_slice()), (1, &["list_dir".to_owned()][..]));
 }
 
@@ -72,7 +72,7 @@ fn a_program_has_the_hooks_that_it_names() {
 fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
     let home = tempfile::tempdir().unwrap();
     let cli = Cli::new().tools(deputize_tools::LINK).memory(Notes);
-    let around = around(&cli, home.path());
+    let env = env(&cli, home.path());
     for mode in ["narrowed", "cache_preserving"] {
         let sources = crate::config::Sources {
             set: vec![format!("delegation.tool_schemas={mode}")],
@@ -80,14 +80,14 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
         };
         let loaded = crate::config::load(&sources).unwrap();
         let links = cli.linked();
-        let from = crate::compose::AssemblyInput::here(&links, &loaded.config, &around, &sources);
+        let from = crate::compose::AssemblyInput::here(&links, &loaded.config, &env, &sources);
         let made = crate::compose::AssembledProgram::new(&from).unwrap();
         let session = deputize_core::SessionId::literal("s");
         let deny = deputize_core::authority::ApproverMode::Deny;
         let top = made.assembly.top_agent(&session, "m", "Go.", deny);
-        let told = format!("{}{}", top.system.concat(), top.task);
-        assert!(told.contains("<tool:memory "), "{mode}: {told}");
-        assert!(told.contains("They like short answers."), "{mode}: {told}");
+        let actual = format!("{}{}", top.system.concat(), top.task);
+        assert!(actual.contains("<tool:memory "), "{mode}: {actual}");
+        assert!(actual.contains("They like short answers."), "{mode}: {actual}");
         let child = made.assembly.delegation.host.child_base.concat();
         assert!(!child.contains("short answers"), "{mode}: {child}");
         let shared = top.system.concat().contains("short answers");

@@ -21,16 +21,20 @@ mod servers;
 use conversations::AcpSessions;
 
 /// Serves until the editor is gone.
-pub(crate) fn acp(links: &LinkedTools, mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
-    let runtime = start_threads(&around)?;
-    if around.terminals.stdin {
+pub(crate) fn acp(links: &LinkedTools, mut env: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
+    let runtime = start_threads(&env)?;
+    if env.terminals.stdin {
         tell("note: an editor starts this program and talks to it; see docs/guide/editors.md");
     }
-    around.at_editor = true;
-    around.person_available = true;
+    env.at_editor = true;
+    env.person_available = true;
     let input = own(io::stdin()).map_err(CliError::failed)?;
     let output = take_stdout()?;
-    let sessions = AcpSessions(Arc::new(SharedAssembly::new(links, around, args.options())?));
+    let sessions = AcpSessions(Arc::new(SharedAssembly::new(links, env, args.options())?));
+    // The editor is told by each session, and a person who tries it at a terminal by this.
+    if let Err(error) = sessions.0.check() {
+        tell(&format!("{error}\nnote: no session begins in this directory before that is mended"));
+    }
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();

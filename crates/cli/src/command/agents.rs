@@ -39,8 +39,8 @@ const ONCE: &str = "note: this is a snapshot; a live view comes with a later ver
                     this note out)";
 
 /// Runs the command.
-pub(crate) fn agents(around: &ProcessEnv, args: &Agents) -> Result<(), CliError> {
-    let dir = around.sessions()?;
+pub(crate) fn agents(env: &ProcessEnv, args: &Agents) -> Result<(), CliError> {
+    let dir = env.sessions()?;
     match &args.command {
         Some(AgentsCommand::Stop { agent, tree }) => stop(&dir, agent, *tree),
         None => {
@@ -103,7 +103,6 @@ fn latest(dir: &SessionDir, all: Vec<SessionId>) -> Option<SessionId> {
     of_it.max_by_key(|id| (created(id), id.clone()))
 }
 
-/// One session.
 struct SessionRow {
     session: SessionId,
     runs: bool,

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use deputize_plugin_host::PluginFile;
+
 use crate::args::Config;
 use crate::compose::{
-    self, AssemblyInput, DollarLimits, LinkedTools, MissingPrice, ModelSelection, ca_file_fault,
-    unreachable, without_plugins,
+    self, AssemblyInput, DollarLimits, LinkedTools, MissingPrice, ModelSelection, browser_warning,
+    ca_file_fault, plugins, unreachable, without_plugins,
 };
 use crate::config::{
-    ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
-    Sources, Verb, VerbError, in_order, load, render_check, run,
+    ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, PluginEntry, Problem,
+    ProviderEntry, Sources, Verb, VerbError, in_order, load, render_check, run,
 };
 use crate::exit::CliError;
 use crate::hooks::program::faults;
@@ -19,33 +21,37 @@ use crate::stdio::{print, tell};
 /// Runs one verb.
 pub(crate) fn config(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Config,
 ) -> Result<(), CliError> {
     let (verb, sources) = match command {
-        Config::Path { settings } => (Verb::Path, around.sources(settings, Vec::new())?),
-        Config::Check { settings } => (Verb::Check, around.sources(settings, Vec::new())?),
+        Config::Path { settings } => (Verb::Path, env.sources(settings, Vec::new())?),
+        Config::Check { settings } => (Verb::Check, env.sources(settings, Vec::new())?),
         Config::Schema => (Verb::Schema, Sources::default()),
         Config::Show { view } => {
-            (Verb::Show { json: view.json }, around.sources(&view.settings, Vec::new())?)
+            (Verb::Show { json: view.json }, env.sources(&view.settings, Vec::new())?)
         }
     };
     let mut result = run(verb, &sources);
     if verb == Verb::Check {
         result = match (load(&sources), result) {
             (Ok(mut loaded), result) => {
-                let hooks = faults(&loaded.config.hooks, around).into_iter();
+                let hooks = faults(&loaded.config.hooks, env).into_iter();
                 let hooks = hooks.filter_map(|(key, fault)| {
                     Some(Problem::new(loaded.origins.get(&key)?, fault))
                 });
                 let hooks: Vec<Problem> = hooks.collect();
                 loaded.warnings.extend(hooks);
-                let skipped_models = skipped_models(&loaded, around);
+                let browser = browser_warning(&loaded.config)
+                    .zip(loaded.origins.get("browser.enabled"))
+                    .map(|(warning, place)| Problem::new(place, warning));
+                loaded.warnings.extend(browser);
+                let skipped_models = skipped_models(&loaded, env);
                 loaded.warnings.extend(skipped_models);
-                let missing = missing_tools(&loaded, links, around, &sources);
-                with_more(result.map(|_| render_check(&loaded, &sources)), &loaded, around, missing)
+                let missing = missing_tools(&loaded, links, env, &sources);
+                with_more(result.map(|_| render_check(&loaded, &sources)), &loaded, env, missing)
             }
-            (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
+            (Err(error), _) => Err(VerbError::Config(and_files(error, env))),
         };
     }
     let warnings = match &result {
@@ -62,17 +68,18 @@ pub(crate) fn config(
 fn with_more(
     result: Result<Output, VerbError>,
     loaded: &LoadedConfig,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     missing_tools: Vec<Problem>,
 ) -> Result<Output, VerbError> {
     let fault = |(name, entry): (&String, &ProviderEntry)| {
-        let fault = ca_file_fault(name, entry.ca_file.as_deref()?, around)?;
+        let fault = ca_file_fault(name, entry.ca_file.as_deref()?, env)?;
         let place = loaded.origins.get(&format!("providers.{name}.ca_file"))?;
         Some(Problem::new(place, fault))
     };
     let mut problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
-    problems.extend(missing_prices(loaded, around));
+    problems.extend(missing_prices(loaded, env));
     problems.extend(missing_tools);
+    problems.extend(plugin_faults(loaded, env));
     if problems.is_empty() {
         return result;
     }
@@ -82,12 +89,23 @@ fn with_more(
     Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
 }
 
+/// Files of plugins that cannot be read, or are not the pinned ones. None of their code runs.
+fn plugin_faults(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
+    let fault = |entry: &PluginEntry| {
+        let file = PluginFile::read(&plugins::place(entry, env));
+        let fault = file.and_then(|file| file.verify(&entry.sha256)).err()?;
+        let text = format!("`plugins`: {}", CliError::usage(fault).chain());
+        Some(Problem::new(loaded.origins.get("plugins")?, text))
+    };
+    loaded.config.plugins.iter().filter_map(fault).collect()
+}
+
 /// Tools that composite toolsets name and that are not there. What plugins bring is known when they
 /// run.
 fn missing_tools(
     loaded: &LoadedConfig,
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     sources: &Sources,
 ) -> Vec<Problem> {
     let config = &loaded.config;
@@ -95,7 +113,7 @@ fn missing_tools(
     if !names_tools || !config.plugins.is_empty() {
         return Vec::new();
     }
-    let from = AssemblyInput::here(links, config, around, sources);
+    let from = AssemblyInput::here(links, config, env, sources);
     let Ok(catalog) = without_plugins(&from) else { return Vec::new() };
     let missing = compose::missing_tools(config, &catalog);
     let problem = |(key, error): (String, _)| {
@@ -105,7 +123,7 @@ fn missing_tools(
 }
 
 /// Models of lists that a run goes without, because it cannot ask them.
-fn skipped_models(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
+fn skipped_models(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
     let lists = [
         ("fallback_models", &config.fallback_models),
@@ -114,7 +132,7 @@ fn skipped_models(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     ];
     let problems = lists.into_iter().flat_map(|(key, names)| {
         names.iter().filter_map(move |name| {
-            let why = unreachable(config, &ModelOverrides::default(), name, around)?;
+            let why = unreachable(config, &ModelOverrides::default(), name, env)?;
             let message = format!("`{key}`: {name} is passed over: {why}");
             Some(Problem::new(loaded.origins.get(key)?, message))
         })
@@ -123,26 +141,26 @@ fn skipped_models(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
 }
 
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.
-fn missing_prices(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
+fn missing_prices(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
-    let hands_on = |name: &String| name == deputize_delegate::TOOLSET.as_str();
+    let hands_on = |name: &String| name == deputize_delegate::DELEGATION_TOOLSET.as_str();
     let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);
     // Which models there are is said elsewhere, or with `run`.
     let Ok(asked) = ModelSelection::of(config, &ModelOverrides::default()) else {
         return Vec::new();
     };
-    let refusals = DollarLimits { config, hands_on }.refusals(&asked, around);
+    let refusals = DollarLimits { config, hands_on }.refusals(&asked, env);
     let problem =
         |why: &MissingPrice| Some(Problem::new(loaded.origins.get(why.limit())?, why.to_string()));
     refusals.iter().filter_map(problem).collect()
 }
 
 /// Returns all mistakes of a configuration and of the files that it names.
-fn and_files(mut error: ConfigError, around: &ProcessEnv) -> ConfigError {
+fn and_files(mut error: ConfigError, env: &ProcessEnv) -> ConfigError {
     let fault = |(provider, file, place): &(String, String, ConfigPlace)| {
         // A path that is none is a mistake of its own.
         let is_path = file.starts_with("~/") || Path::new(file).is_absolute();
-        let fault = is_path.then(|| ca_file_fault(provider, file, around)).flatten()?;
+        let fault = is_path.then(|| ca_file_fault(provider, file, env)).flatten()?;
         Some(Problem::new(place, fault))
     };
     error.problems.extend(error.ca_files.iter().filter_map(fault));

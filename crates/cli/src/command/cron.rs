@@ -1,9 +1,12 @@
 //! `deputize cron`: scheduled jobs, and the program that runs them.
 
+use std::borrow::Cow;
+
 use deputize_core::Clock as _;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_cron::{
-    Job, JobHistory, JobName, JobStore, JobStoreError, MissedPolicy, Schedule, next_time, timestamp,
+    Job, JobError, JobHistory, JobName, JobStore, JobStoreError, MissedPolicy, Schedule, next_time,
+    timestamp,
 };
 use deputize_runtime::SystemClock;
 use jiff::Timestamp;
@@ -14,7 +17,7 @@ use crate::args::{CronAdd, CronCommand, Settings};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
 use crate::compose::{LinkedTools, job_store};
-use crate::config::nearest;
+use crate::config::{LoadedConfig, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -25,9 +28,11 @@ mod daemon;
 mod job_check;
 mod job_output;
 mod job_session;
+mod job_toolsets;
 
 pub(crate) use daemon::run;
 use job_check::{InvalidJob, check_job};
+pub(crate) use job_toolsets::toolset_fault;
 
 /// Characters of a prompt in a list.
 const PROMPT_CHARS: usize = 120;
@@ -43,23 +48,23 @@ struct TakenName(JobName);
 /// Runs a command about jobs. `cron run` is another one.
 pub(crate) fn cron(
     links: &LinkedTools,
-    mut around: ProcessEnv,
+    mut env: ProcessEnv,
     command: &CronCommand,
 ) -> Result<(), CliError> {
     // Jobs are checked as they run: nobody can be asked.
-    around.person_available = false;
-    let around = &around;
-    let store = job_store(around)?;
+    env.person_available = false;
+    let env = &env;
+    let store = job_store(env)?;
     let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
     match command {
         CronCommand::Run(_) => Ok(()),
-        CronCommand::List { view } => JobTable::new(&store, around).list(view.json),
+        CronCommand::List { view } => JobTable::new(&store, env).of(&view.settings).list(view.json),
         CronCommand::Show { name: job, view } => {
-            JobTable::new(&store, around).show(&name(job)?, view.json)
+            JobTable::new(&store, env).of(&view.settings).show(&name(job)?, view.json)
         }
-        CronCommand::Add(args) => add(links, around, &store, args),
+        CronCommand::Add(args) => add(links, env, &store, args),
         CronCommand::Edit { name: job, settings } => {
-            edit(links, around, &store, &name(job)?, settings)
+            edit(links, env, &store, &name(job)?, settings)
         }
         CronCommand::Rm { name: job } => {
             let job = name(job)?;
@@ -72,13 +77,20 @@ pub(crate) fn cron(
     }
 }
 
-fn store_error(error: JobStoreError) -> CliError {
+pub(crate) fn store_error(error: JobStoreError) -> CliError {
     match error {
         JobStoreError::Io { .. } | JobStoreError::History(_) => CliError::failed(error),
         JobStoreError::Taken(name) => {
             let edit = format_command("cron edit");
             let hint = format!("change it with `{edit} {name}`, or choose another name");
             CliError::usage(TakenName(name)).hint(hint)
+        }
+        JobStoreError::Malformed { ref path, .. } => {
+            let edit = format_command("cron edit");
+            let name = path.file_stem().unwrap_or_default().display().to_string();
+            let hint =
+                format!("`{edit} {name}` corrects it, and `deputize cron rm {name}` deletes it");
+            CliError::usage(error).hint(hint)
         }
         error => CliError::usage(error),
     }
@@ -123,12 +135,12 @@ fn pause(store: &JobStore, name: &JobName, paused: bool) -> Result<(), CliError>
 
 fn add(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     store: &JobStore,
     args: &CronAdd,
 ) -> Result<(), CliError> {
     let now = SystemClock.now_ms();
-    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(around));
+    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(env));
     let missed = args.missed.as_deref().map(|policy| match policy {
         "once" => MissedPolicy::Once,
         _ => MissedPolicy::Skip,
@@ -139,7 +151,7 @@ fn add(
         prompt: args.prompt.clone(),
         toolsets: args.toolsets.clone(),
         tools: None,
-        cwd: around.cwd(args.settings.cwd.as_deref())?,
+        cwd: env.cwd(args.settings.cwd.as_deref())?,
         output: args.output.clone(),
         missed,
         timeout_seconds: None,
@@ -148,9 +160,11 @@ fn add(
         changed_ms: now,
         sources: Vec::new(),
     };
-    check_job(links, around, &args.settings, &job)?;
+    // Before the notes on a job that would not be added.
+    store.check_new(&job.name).map_err(store_error)?;
+    check_job(links, env, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
-    let table = JobTable::new(store, around);
+    let table = JobTable::new(store, env);
     print(&format!(
         "added: {}, next at {}\n",
         job.name,
@@ -163,45 +177,58 @@ fn add(
 /// Edits a copy. The job is replaced only by a job, and only if nothing else changed it meanwhile.
 fn edit(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     store: &JobStore,
     name: &JobName,
     settings: &Settings,
 ) -> Result<(), CliError> {
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob::Malformed(why));
-    let written = edit_text(around, &format!("{name}.json"), &before, |text| {
-        let job = Job::parse(text.as_bytes()).map_err(|why| invalid(with_near_field(why)))?;
+    let written = edit_text(env, &format!("{name}.json"), &before, |text| {
+        let now = SystemClock.now_ms();
+        let dated = with_time(text, now);
+        let job = Job::parse(dated.as_bytes()).map_err(|error| invalid(with_near_field(&error)))?;
         if job.name != *name {
             return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
         }
-        let now = SystemClock.now_ms();
         // The time of one that was not changed may have passed.
         if !Job::parse(before.as_bytes()).is_ok_and(|before| before.schedule == job.schedule) {
-            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(around))
+            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(env))
                 .map_err(CliError::usage)?;
         }
-        check_job(links, around, settings, &job)?;
+        check_job(links, env, settings, &job)?;
         let job = Job { changed_ms: now, ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
-    if written.is_some() {
-        tell(&format!("written: {name}"));
+    match (written, Job::parse(before.as_bytes())) {
+        (Some(()), _) => tell(&format!("written: {name}")),
+        (None, Err(error)) => return Err(invalid(with_near_field(&error))),
+        (None, Ok(_)) => {}
     }
     Ok(())
 }
 
-/// Adds the nearest field to an error about one that a job does not have.
-fn with_near_field(why: String) -> String {
-    // The names in it are in backticks: first the unknown one, then those that there are.
-    let mut names = why
-        .strip_prefix("unknown field `")
-        .into_iter()
-        .flat_map(|names| names.split('`').step_by(2));
-    let near = names.next().and_then(|unknown| nearest(unknown, names));
+/// Adds the time of the change, which nobody has to write.
+fn with_time(text: &str, now: u64) -> Cow<'_, str> {
+    match serde_json::from_str(text) {
+        // Within the text, so that an error names the line that the person wrote.
+        Ok(Value::Object(job)) if !job.is_empty() && !job.contains_key("changed_ms") => {
+            Cow::Owned(text.replacen('{', &format!("{{\"changed_ms\":{now},"), 1))
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Returns what is wrong with the text of a job, with the nearest field in place of one that a job does
+/// not have.
+fn with_near_field(error: &JobError) -> String {
+    let near = match error {
+        JobError::UnknownField { name } => nearest(name, Job::FIELDS),
+        _ => None,
+    };
     match near {
-        Some(near) => format!("{why}; did you mean `{near}`?"),
-        None => why,
+        Some(near) => format!("{error}; did you mean `{near}`?"),
+        None => error.to_string(),
     }
 }
 
@@ -210,17 +237,32 @@ struct JobTable<'a> {
     store: &'a JobStore,
     zone: TimeZone,
     now: Timestamp,
+    env: &'a ProcessEnv,
+    /// Without it, it is not known which toolsets there are.
+    loaded: Option<LoadedConfig>,
 }
 
 impl<'a> JobTable<'a> {
-    fn new(store: &'a JobStore, around: &ProcessEnv) -> Self {
-        Self { store, zone: zone(around), now: timestamp(SystemClock.now_ms()) }
+    fn new(store: &'a JobStore, env: &'a ProcessEnv) -> Self {
+        let now = timestamp(SystemClock.now_ms());
+        Self { store, zone: zone(env), now, env, loaded: None }
+    }
+
+    /// Returns the same with the configuration, unless it has mistakes: other commands tell them.
+    fn of(self, settings: &Settings) -> Self {
+        let sources = self.env.sources(settings, Vec::new());
+        Self { loaded: sources.ok().and_then(|sources| load(&sources).ok()), ..self }
+    }
+
+    /// Returns why a job does not get its toolsets.
+    fn fault(&self, job: &Job) -> Option<String> {
+        self.loaded.as_ref().and_then(|loaded| toolset_fault(loaded, self.env, job))
     }
 
     fn list(&self, as_json: bool) -> Result<(), CliError> {
         let listing = self.store.list().map_err(store_error)?;
         let warn =
-            |fault: JobStoreError| tell(&format!("warning: {}", CliError::failed(fault).chain()));
+            |fault: JobStoreError| tell(&format!("warning: {}", store_error(fault).in_one_line()));
         listing.faults.into_iter().for_each(warn);
         let rows: Vec<(Job, Option<JobHistory>)> = listing
             .jobs
@@ -233,6 +275,10 @@ impl<'a> JobTable<'a> {
         if as_json {
             let rows: Value = rows.iter().map(|(job, it)| self.json(job, it.as_ref())).collect();
             return print(&format!("{rows:#}\n"));
+        }
+        for (job, _) in &rows {
+            let fault = self.fault(job);
+            fault.iter().for_each(|fault| tell(&format!("warning: {}: {fault}", job.name)));
         }
         let row = |(job, history): &(Job, Option<JobHistory>)| {
             let last = match history.as_ref().map(|history| history.last.as_ref()) {
@@ -274,6 +320,7 @@ impl<'a> JobTable<'a> {
             let tools: Vec<&str> = tools.iter().map(|tool| tool.as_str()).collect();
             lines.push(format!("tools      {}", tools.join(", ")));
         }
+        lines.extend(self.fault(&job).map(|fault| format!("           {fault}")));
         lines.push(format!("directory  {}", job.cwd.display()));
         lines.extend(history.requested.then(|| "waiting    a run that was triggered".to_owned()));
         lines.extend(job.output.as_ref().map(|target| format!("output     {target}")));
@@ -298,7 +345,7 @@ impl<'a> JobTable<'a> {
         let next = history.and_then(|it| next_time(job, it, self.now, &self.zone));
         json!({
             "job": job, "next": next.map(|next| next.to_string()),
-            "runs": history.map(|it| it.runs), "last": history.and_then(|it| it.last.as_ref()),
+            "fault": self.fault(job), "runs": history.map(|it| it.runs), "last": history.and_then(|it| it.last.as_ref()),
         })
     }
 

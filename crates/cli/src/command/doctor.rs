@@ -2,6 +2,7 @@
 
 #[cfg(feature = "browser")]
 mod browser;
+mod check;
 mod extensions;
 mod jobs;
 mod messaging;
@@ -12,6 +13,8 @@ mod storage;
 use deputize_core::Availability;
 use deputize_core::authority::ApproverMode;
 use serde_json::{Value, json};
+
+use check::{Check, Health};
 
 use crate::args::Doctor;
 use crate::command::aligned;
@@ -27,109 +30,53 @@ use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::stdio::{output_columns, print};
 
-/// The result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Health {
-    Good,
-    /// It works in part.
-    Less,
-    Bad,
-}
-
-impl Health {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Less => "warn",
-            Self::Bad => "fail",
-        }
-    }
-}
-
-/// One line of the report.
-struct Check {
-    what: &'static str,
-    health: Health,
-    found: String,
-}
-
-impl Check {
-    fn new(what: &'static str, found: Result<String, String>) -> Self {
-        match found {
-            Ok(found) => Self { what, health: Health::Good, found },
-            Err(found) => Self { what, health: Health::Bad, found },
-        }
-    }
-
-    fn at_worst_less(self) -> Self {
-        let health = if self.health == Health::Bad { Health::Less } else { self.health };
-        Self { health, ..self }
-    }
-
-    /// Returns a row, and one more for each further line of the finding.
-    fn rows(&self) -> Vec<[String; 3]> {
-        let row = |(at, line): (usize, &str)| {
-            let [health, what] = if at == 0 { [self.health.word(), self.what] } else { [""; 2] };
-            [format!("{health:<4}"), format!("{what:<15}"), line.to_owned()]
-        };
-        self.found.split('\n').enumerate().map(row).collect()
-    }
-
-    const fn less(what: &'static str, found: String) -> Self {
-        Self { what, health: Health::Less, found }
-    }
-}
-
 /// Checks everything and prints the report. Returns 1 if something does not work.
-pub(crate) fn doctor(
-    links: &LinkedTools,
-    around: &ProcessEnv,
-    args: &Doctor,
-) -> Result<u8, CliError> {
-    let sources = around.sources(&args.view.settings, Vec::new())?;
-    let mut checks = vec![storage::check(around)];
-    checks.extend(storage::memory(around));
+pub(crate) fn doctor(links: &LinkedTools, env: &ProcessEnv, args: &Doctor) -> Result<u8, CliError> {
+    let sources = env.sources(&args.view.settings, Vec::new())?;
+    let mut checks = vec![storage::check(env)];
+    checks.extend(storage::memory(env));
     match load(&sources) {
         Err(error) => {
             checks.push(Check::new("configuration", Err(error.to_string())));
-            checks.extend(jobs::checks(around, None));
+            checks.extend(jobs::checks(env, None));
         }
         Ok(loaded) => {
-            redact_in_log(&loaded.config, around);
+            redact_in_log(&loaded.config, env);
             let file = sources.user_file().filter(|path| path.is_file());
             let file =
                 file.map_or("no file, all defaults".to_owned(), |path| path.display().to_string());
             checks.push(Check::new("configuration", Ok(file)));
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
-            checks.extend(jobs::checks(around, Some(&loaded.config)));
-            let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+            checks.extend(jobs::checks(env, Some(&loaded)));
+            let here = AssemblyInput::here(links, &loaded.config, env, &sources);
             let overrides = overrides(&args.model);
             let composition = AssembledProgram::new(&AssemblyInput { overrides, ..here });
             if let Ok(composition) = &composition {
-                checks.extend(models::checks(composition, around, args)?);
+                checks.extend(models::checks(composition, env, args)?);
                 checks.extend(check_tools_of_children(composition));
                 checks.extend(check_skills(composition));
-                let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+                let here = AssemblyInput::here(links, &loaded.config, env, &sources);
                 checks.extend(check_profiles(&here));
                 checks.extend(messaging::checks(&composition.messages)?);
                 #[cfg(feature = "browser")]
-                checks.extend(browser::check(composition, around));
+                checks.extend(browser::check(composition, env));
             }
-            checks.extend(external_agent(&loaded.config, around));
-            let hooks = faults(&loaded.config.hooks, around).into_iter();
+            checks.extend(external_agent(&loaded.config, env));
+            let hooks = faults(&loaded.config.hooks, env).into_iter();
             checks.extend(hooks.map(|(_, fault)| Check::less("hook", fault)));
-            checks.extend(extensions::plugins(&loaded.config, around));
-            let servers = extensions::servers(&loaded.config, around, &sources.cwd)?;
+            checks.extend(extensions::plugins(&loaded.config, env));
+            let servers = extensions::servers(&loaded.config, env, &sources.cwd)?;
             let wrong = servers.iter().filter(|(_, check)| check.health != Health::Good);
-            let mut told: Vec<String> = wrong.map(|(name, _)| format!("mcp {name}: ")).collect();
+            let mut reported: Vec<String> =
+                wrong.map(|(name, _)| format!("mcp {name}: ")).collect();
             let is_memory = |check: &&Check| check.what == storage::MEMORY;
-            told.extend(checks.iter().filter(is_memory).map(|check| check.found.clone()));
+            reported.extend(checks.iter().filter(is_memory).map(|check| check.found.clone()));
             checks.extend(servers.into_iter().map(|(_, check)| check));
-            checks.extend(tools(composition, &told));
+            checks.extend(tools(composition, &reported));
         }
     }
-    checks.extend(machine(around));
+    checks.extend(machine(env));
     report(&checks, args.view.json)
 }
 
@@ -151,8 +98,8 @@ fn report(checks: &[Check], as_json: bool) -> Result<u8, CliError> {
 }
 
 /// Checks the external agent, if children are one.
-fn external_agent(config: &Config, around: &ProcessEnv) -> Option<Check> {
-    match external::program(config, around) {
+fn external_agent(config: &Config, env: &ProcessEnv) -> Option<Check> {
+    match external::program(config, env) {
         Ok(None) => None,
         Ok(Some(program)) => {
             let path = program.path().to_string_lossy().into_owned();
@@ -198,9 +145,9 @@ fn check_tools_of_children(composition: &AssembledProgram) -> Option<Check> {
     (!names.is_empty()).then(|| Check::new("children", Ok(found)))
 }
 
-/// Checks the tools. Warnings in `told` (compared by prefix) were reported already and are left
+/// Checks the tools. Warnings in `reported` (compared by prefix) were reported already and are left
 /// out.
-fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Vec<Check> {
+fn tools(composition: Result<AssembledProgram, CliError>, reported: &[String]) -> Vec<Check> {
     let composition = match composition {
         Ok(composition) => composition,
         Err(error) => return vec![Check::new("tools", Err(error.chain()))],
@@ -222,26 +169,26 @@ fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Ve
         }
     }
     checks.insert(0, Check::new("tools", Ok(format!("{usable} usable"))));
-    let untold = |text: &String| !told.iter().any(|told| text.starts_with(told));
-    let warnings = composition.warnings.into_iter().filter(untold);
+    let is_new = |text: &String| !reported.iter().any(|reported| text.starts_with(reported));
+    let warnings = composition.warnings.into_iter().filter(is_new);
     checks.extend(warnings.map(|text| Check::less("project", text)));
     checks
 }
 
 /// Checks the programs that tools need.
-fn machine(around: &ProcessEnv) -> Vec<Check> {
-    let program = |what: &'static str| match on_path(what, around) {
+fn machine(env: &ProcessEnv) -> Vec<Check> {
+    let program = |what: &'static str| match on_path(what, env) {
         Some(path) => Check::new(what, Ok(path.display().to_string())),
         None => Check::less(what, "not on the PATH".to_owned()),
     };
     let processes =
-        Check::new("processes", processes::containment(processes::setup(around.open_files)));
-    let open_files = match processes::open_files(around.open_files) {
+        Check::new("processes", processes::containment(processes::setup(env.open_files)));
+    let open_files = match processes::open_files(env.open_files) {
         Ok(found) => Check::new("open files", Ok(found)),
         Err(found) => Check::less("open files", found),
     };
     let sandbox = "none in this version; commands need approval (--approve)".to_owned();
     let sandbox = Check::less("sandbox", sandbox);
-    let python = python::check(around);
+    let python = python::check(env);
     vec![program("bash"), program("git"), python, processes, open_files, sandbox]
 }

@@ -15,6 +15,8 @@ enum EditError {
     NoEditor,
     #[error("the editor `{0}` failed; nothing is changed")]
     Failed(String),
+    #[error("the editor `{0}` left no file; nothing is changed")]
+    NoFile(String),
     #[error("a file for the editor cannot be used")]
     File(#[source] std::io::Error),
 }
@@ -22,7 +24,7 @@ enum EditError {
 /// Lets the person edit a text in a file of this name, and passes the new text on. If that fails,
 /// the error says where the text is. Returns `None` if the person changed nothing, which is said.
 pub(super) fn edit_text<T>(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     name: &str,
     text: &str,
     write: impl FnOnce(&str) -> Result<T, CliError>,
@@ -33,7 +35,11 @@ pub(super) fn edit_text<T>(
     let folder = tempfile::Builder::new().permissions(private).tempdir().map_err(failed)?;
     let file = folder.path().join(name);
     fs::write(&file, text).map_err(failed)?;
-    let done = run_editor(around, &file).and_then(|()| {
+    let done = run_editor(env, &file).and_then(|()| {
+        if !file.exists() {
+            let editor = editor(env).unwrap_or_default().to_owned();
+            return Err(CliError::failed(EditError::NoFile(editor)));
+        }
         let edited = fs::read_to_string(&file).map_err(failed)?;
         if edited == text {
             tell("nothing changed");
@@ -43,7 +49,7 @@ pub(super) fn edit_text<T>(
     });
     done.map_err(|error| {
         // Also a text that cannot be read, and one whose editor failed, is the person's.
-        if fs::read(&file).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        if !file.exists() || fs::read(&file).is_ok_and(|bytes| bytes == text.as_bytes()) {
             return error;
         }
         let kept = folder.keep().join(name);
@@ -51,10 +57,13 @@ pub(super) fn edit_text<T>(
     })
 }
 
+fn editor(env: &ProcessEnv) -> Option<&str> {
+    env.var("VISUAL").or_else(|| env.var("EDITOR"))
+}
+
 /// Runs the person's editor on a file, as the shell would.
-fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), CliError> {
-    let editor = around.var("VISUAL").or_else(|| around.var("EDITOR"));
-    let editor = editor.ok_or(EditError::NoEditor).map_err(CliError::usage)?;
+fn run_editor(env: &ProcessEnv, file: &Path) -> Result<(), CliError> {
+    let editor = editor(env).ok_or(EditError::NoEditor).map_err(CliError::usage)?;
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file);
     match command.status() {

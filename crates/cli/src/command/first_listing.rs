@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use deputize_core::authority::ApproverMode;
+use deputize_core::wording::count;
 use deputize_mcp::{ApprovalStore, McpError, ServerConfig, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
@@ -15,14 +16,13 @@ use tokio::sync::oneshot;
 
 use super::mcp::show;
 use crate::approve::confirmed;
-use crate::compose::mcp::{cards_of, is_wanted, server};
+use crate::compose::mcp::{approval_store_of, is_wanted, server};
 use crate::config::Config;
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
 use crate::stdio::tell;
-use crate::wording::count;
 
 /// Time limit for all new servers together before the first request is sent.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ impl Drop for QueryThread {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            let _its_fault_was_told = thread.join();
+            let _reported = thread.join();
         }
     }
 }
@@ -58,12 +58,12 @@ impl Drop for QueryThread {
 /// beside the session, and is not waited for again.
 pub(crate) fn first_look(
     config: &Config,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     cwd: &Path,
     mode: ApproverMode,
 ) -> FirstListing {
-    let mut looked = ask_servers(unknown(config, around), cwd, around);
-    let shown = pending_servers(config, around).into_iter();
+    let mut looked = ask_servers(unknown(config, env), cwd, env);
+    let shown = pending_servers(config, env).into_iter();
     looked.notes.extend(shown.filter_map(|asked| asked.shown(mode)));
     looked
 }
@@ -71,42 +71,43 @@ pub(crate) fn first_look(
 /// A server, and its stored record.
 struct PendingServer {
     server: ServerConfig,
-    card: ServerRecord,
-    cards: ApprovalStore,
+    record: ServerRecord,
+    approvals: ApprovalStore,
     of_editor: bool,
 }
 
 impl PendingServer {
     /// Returns whether the server was too slow when it was last started the same way.
     fn was_slow(&self) -> bool {
-        self.card.unanswered.as_ref() == Some(&self.server.start().digest)
+        self.record.unanswered.as_ref() == Some(&self.server.start().digest)
     }
 }
 
 /// Returns the servers whose tools the top agent has.
-fn pending_servers(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
+fn pending_servers(config: &Config, env: &ProcessEnv) -> Vec<PendingServer> {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one is told where its tools are put together.
     let asked = wanted.filter_map(|(name, entry)| {
-        let server = server(name, entry, around).ok()?;
-        let cards = cards_of(entry, around).ok()?;
-        let card = cards.read(name, &server.start()).ok()?;
-        Some(PendingServer { server, card, cards, of_editor: entry.of_editor })
+        let server = server(name, entry, env).ok()?;
+        let approvals = approval_store_of(entry, env).ok()?;
+        let record = approvals.read(name, &server.start()).ok()?;
+        Some(PendingServer { server, record, approvals, of_editor: entry.of_editor })
     });
     asked.collect()
 }
 
 /// Returns those whose listing is missing or out of date.
-fn unknown(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
+fn unknown(config: &Config, env: &ProcessEnv) -> Vec<PendingServer> {
     let mut unknown = Vec::new();
-    for mut asked in pending_servers(config, around) {
+    for mut asked in pending_servers(config, env) {
         let start = asked.server.start();
-        if asked.card.is_held(&start) {
+        if asked.record.target_changed(&start) {
             // The review of an editor's server has nothing else to tell it by.
-            asked.card.start = start.clone();
-            let PendingServer { server, card, cards, of_editor } = &asked;
-            let _kept = if *of_editor { cards.write(&server.name, &start, card) } else { Ok(()) };
-        } else if asked.card.is_stale(&start) {
+            asked.record.start = start.clone();
+            let PendingServer { server, record, approvals, of_editor } = &asked;
+            let _kept =
+                if *of_editor { approvals.write(&server.name, &start, record) } else { Ok(()) };
+        } else if asked.record.is_stale(&start) {
             unknown.push(asked);
         }
     }
@@ -119,8 +120,8 @@ impl PendingServer {
     fn shown(mut self, mode: ApproverMode) -> Option<String> {
         let name = &self.server.name;
         let start = self.server.start();
-        let listed = self.card.listed.as_ref()?;
-        if self.card.approved.is_some() || self.card.is_stale(&start) {
+        let listed = self.record.listed.as_ref()?;
+        if self.record.approved.is_some() || self.record.is_stale(&start) {
             return None;
         }
         let text = show::whole(name, &start, listed, &[]);
@@ -141,8 +142,8 @@ impl PendingServer {
         if !allowed {
             return None;
         }
-        self.card.approve(start.clone());
-        if let Err(error) = self.cards.write(name, &start, &self.card) {
+        self.record.approve(start.clone());
+        if let Err(error) = self.approvals.write(name, &start, &self.record) {
             return Some(CliError::failed(error).chain());
         }
         Some(format!(
@@ -155,7 +156,7 @@ impl PendingServer {
 }
 
 /// Lists the servers, and waits for the quick ones.
-fn ask_servers(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstListing {
+fn ask_servers(unknown: Vec<PendingServer>, cwd: &Path, env: &ProcessEnv) -> FirstListing {
     if unknown.is_empty() {
         return FirstListing::default();
     }
@@ -163,7 +164,7 @@ fn ask_servers(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> 
     let was_slow: BTreeSet<String> = slow.map(|asked| asked.server.name.clone()).collect();
     let mut waiting: BTreeMap<String, bool> =
         unknown.iter().map(|asked| (asked.server.name.clone(), asked.of_editor)).collect();
-    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let processes = Arc::new(Processes::with(setup(env.open_files)));
     let (said, hears) = mpsc::channel();
     let looks: Vec<_> = unknown
         .into_iter()
@@ -244,30 +245,30 @@ async fn ask_first(
     cwd: PathBuf,
     processes: Arc<Processes>,
 ) -> Result<Option<String>, String> {
-    let PendingServer { server, mut card, cards, of_editor } = asked;
+    let PendingServer { server, mut record, approvals, of_editor } = asked;
     let name = server.name.clone();
     let start = server.start();
     // A run that ends before the answer leaves that behind, and the next one does not wait.
-    card.unanswered = Some(start.digest.clone());
-    if let Err(error) = cards.write(&name, &start, &card) {
+    record.unanswered = Some(start.digest.clone());
+    if let Err(error) = approvals.write(&name, &start, &record) {
         return Err(CliError::failed(error).chain());
     }
     let listed = match look(server, cwd, move || processes.shared()).await {
         Ok(listed) => listed,
         Err(error) => {
-            card.unanswered = None;
-            let _kept = cards.write(&name, &start, &card);
+            record.unanswered = None;
+            let _kept = approvals.write(&name, &start, &record);
             return Err(without(&name, of_editor, error));
         }
     };
-    let taken = of_editor && card.approved.is_none();
+    let taken = of_editor && record.approved.is_none();
     let tools = listed.tools.len();
     if of_editor {
-        card.keep(&start, listed);
+        record.keep(&start, listed);
     } else {
-        card.hear(&start, listed);
+        record.record_listing(&start, listed);
     }
-    if let Err(error) = cards.write(&name, &start, &card) {
+    if let Err(error) = approvals.write(&name, &start, &record) {
         return Err(CliError::failed(error).chain());
     }
     Ok(taken.then(|| {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_core::wording::count;
 use deputize_mcp::{
-    ApprovalStore, McpError, McpErrorKind, ServerChange, ServerConfig, ServerListing, ServerRecord,
-    ServerTarget, look,
+    ApprovalStore, McpError, McpErrorKind, ReachError, ServerChange, ServerConfig, ServerListing,
+    ServerRecord, ServerTarget, look,
 };
 use deputize_tools::Processes;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use crate::args::{Mcp, Settings, View};
 use crate::command::print_list;
 use crate::compose::load_config;
-use crate::compose::mcp::{cards, not_given, server};
+use crate::compose::mcp::{approval_store, not_given, server};
 use crate::compose::sign_in;
 use crate::config::{Config, LoadedConfig, McpServer, Sources, nearest};
 use crate::exit::CliError;
@@ -23,7 +24,6 @@ use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
 use crate::stdio::{output_columns, print, tell, wrap_lines};
-use crate::wording::count;
 
 mod add;
 mod editor;
@@ -49,15 +49,15 @@ enum ServerError {
 }
 
 /// Runs the command.
-pub(crate) fn mcp(around: &ProcessEnv, command: &Mcp) -> Result<(), CliError> {
+pub(crate) fn mcp(env: &ProcessEnv, command: &Mcp) -> Result<(), CliError> {
     match command {
-        Mcp::List { view } => list(around, view),
-        Mcp::Add(args) => add::add(around, args),
-        Mcp::Remove { name, settings } => remove(around, name, settings),
-        Mcp::Login(args) => login::login(around, args),
-        Mcp::Logout { name, settings } => login::logout(around, name, settings),
-        Mcp::Test { name, settings } => test(around, name, settings),
-        Mcp::Review { name, yes, settings } => review(around, name, *yes, settings),
+        Mcp::List { view } => list(env, view),
+        Mcp::Add(args) => add::add(env, args),
+        Mcp::Remove { name, settings } => remove(env, name, settings),
+        Mcp::Login(args) => login::login(env, args),
+        Mcp::Logout { name, settings } => login::logout(env, name, settings),
+        Mcp::Test { name, settings } => test(env, name, settings),
+        Mcp::Review { name, yes, settings } => review(env, name, *yes, settings),
     }
 }
 
@@ -73,39 +73,35 @@ enum SignInState {
 struct ConfiguredServer<'a> {
     entry: &'a McpServer,
     server: ServerConfig,
-    cards: ApprovalStore,
-    card: ServerRecord,
+    approvals: ApprovalStore,
+    record: ServerRecord,
 }
 
 impl<'a> ConfiguredServer<'a> {
-    fn of(around: &ProcessEnv, loaded: &'a LoadedConfig, name: &str) -> Result<Self, CliError> {
+    fn of(env: &ProcessEnv, loaded: &'a LoadedConfig, name: &str) -> Result<Self, CliError> {
         let servers = &loaded.config.mcp_servers;
         let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
-        let server = server(name, entry, around)?;
-        let cards = cards(around)?;
-        let card = cards.read(name, &server.start()).map_err(CliError::failed)?;
-        Ok(Self { entry, server, cards, card })
+        let server = server(name, entry, env)?;
+        let approvals = approval_store(env)?;
+        let record = approvals.read(name, &server.start()).map_err(CliError::failed)?;
+        Ok(Self { entry, server, approvals, record })
     }
 
-    fn sign_in_state(&self, name: &str, around: &ProcessEnv) -> SignInState {
-        match sign_in::missing(name, self.entry, &self.card, around) {
+    fn sign_in_state(&self, name: &str, env: &ProcessEnv) -> SignInState {
+        match sign_in::missing(name, self.entry, &self.record, env) {
             Some(why) => SignInState::Missing(why),
-            None if sign_in::status(name, self.entry, around).is_some() => SignInState::SignedIn,
+            None if sign_in::status(name, self.entry, env).is_some() => SignInState::SignedIn,
             None => SignInState::NotNeeded,
         }
     }
 
     /// Asks the server what it has, and hears it. Whether it wants a sign-in is kept either way.
-    fn ask(
-        &mut self,
-        around: &ProcessEnv,
-        cwd: &Path,
-    ) -> Result<(ServerListing, Duration), CliError> {
+    fn ask(&mut self, env: &ProcessEnv, cwd: &Path) -> Result<(ServerListing, Duration), CliError> {
         let (name, start) = (self.server.name.clone(), self.server.start());
-        match ask(around, &self.server, cwd) {
+        match ask(env, &self.server, cwd) {
             Ok((listed, took)) => {
-                self.card.wants_sign_in = sign_in::status(&name, self.entry, around).is_some();
-                self.card.hear(&start, listed.clone());
+                self.record.wants_sign_in = sign_in::status(&name, self.entry, env).is_some();
+                self.record.record_listing(&start, listed.clone());
                 Ok((listed, took))
             }
             Err(error) => {
@@ -119,15 +115,15 @@ impl<'a> ConfiguredServer<'a> {
 
     /// Keeps that the server wants a sign-in.
     fn keep_wants_sign_in(&mut self, name: &str) -> Result<(), CliError> {
-        self.card.wants_sign_in = true;
-        self.cards.write(name, &self.server.start(), &self.card).map_err(CliError::failed)
+        self.record.wants_sign_in = true;
+        self.approvals.write(name, &self.server.start(), &self.record).map_err(CliError::failed)
     }
 }
 
 /// Returns whether a server says what it has only to a person who signed in.
 fn wants_sign_in(error: &CliError) -> bool {
     let error = error.source_as::<McpError>();
-    error.is_some_and(|error| matches!(error.fault, McpErrorKind::SignIn(_)))
+    error.is_some_and(|error| matches!(error.fault, McpErrorKind::Reach(ReachError::SignIn(_))))
 }
 
 fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
@@ -140,31 +136,30 @@ fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
 }
 
 fn load_sources(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     settings: &Settings,
 ) -> Result<(Sources, LoadedConfig), CliError> {
-    let sources = around.sources(settings, Vec::new())?;
-    let loaded = load_config(around, &sources)?;
+    let sources = env.sources(settings, Vec::new())?;
+    let loaded = load_config(env, &sources)?;
     Ok((sources, loaded))
 }
 
 /// Returns what to do about a server by HTTP that cannot be used, around its address.
 const fn advice(fault: &McpErrorKind) -> Option<(&'static str, &'static str)> {
+    let McpErrorKind::Reach(fault) = fault else { return None };
     Some(match fault {
-        McpErrorKind::Http(_) => ("check the address", ", and whether the server runs"),
-        McpErrorKind::Status { code: 300..=399, .. } => {
+        ReachError::Http(_) => ("check the address", ", and whether the server runs"),
+        ReachError::Status { code: 300..=399, .. } => {
             ("if you trust the address that it names, give that instead of", "")
         }
-        McpErrorKind::Status { code: 401 | 403, .. } => {
+        ReachError::Status { code: 401 | 403, .. } => {
             ("check the credentials that `--header` or the sign-in sends to", "")
         }
-        McpErrorKind::Status { code: 429, .. } => {
+        ReachError::Status { code: 429, .. } => {
             ("try again later:", " limits how often it is asked")
         }
-        McpErrorKind::Status { code: 500..=599, .. } => {
-            ("try again later, or tell whoever runs", "")
-        }
-        McpErrorKind::Status { .. } | McpErrorKind::NoServer(_) => {
+        ReachError::Status { code: 500..=599, .. } => ("try again later, or tell whoever runs", ""),
+        ReachError::Status { .. } | ReachError::NoServer(_) => {
             ("check the address", ": that of an MCP server often ends in /mcp")
         }
         _ => return None,
@@ -173,11 +168,11 @@ const fn advice(fault: &McpErrorKind) -> Option<(&'static str, &'static str)> {
 
 /// Starts a server, asks what it has, and ends it.
 fn ask(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     server: &ServerConfig,
     cwd: &Path,
 ) -> Result<(ServerListing, Duration), CliError> {
-    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let processes = Arc::new(Processes::with(setup(env.open_files)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
     let begun = Instant::now();
@@ -195,14 +190,14 @@ fn ask(
     Ok((listed, begun.elapsed()))
 }
 
-fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
-    let (_, loaded) = load_sources(around, &view.settings)?;
+fn list(env: &ProcessEnv, view: &View) -> Result<(), CliError> {
+    let (_, loaded) = load_sources(env, &view.settings)?;
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
-        rows.push(match ConfiguredServer::of(around, &loaded, name) {
+        rows.push(match ConfiguredServer::of(env, &loaded, name) {
             Ok(configured) => {
-                let sign_in = configured.sign_in_state(name, around);
-                let row = ServerRow::of(name, configured.server.start(), &configured.card);
+                let sign_in = configured.sign_in_state(name, env);
+                let row = ServerRow::of(name, configured.server.start(), &configured.record);
                 row.with_sign_in(sign_in).but(&loaded.config)
             }
             Err(error) => {
@@ -210,7 +205,7 @@ fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
             }
         });
     }
-    rows.extend(editor::rows(around, &loaded.config)?);
+    rows.extend(editor::rows(env, &loaded.config)?);
     if view.json {
         let rows: Vec<Value> = rows.iter().map(ServerRow::json).collect();
         return print(&format!("{:#}\n", json!(rows)));
@@ -234,29 +229,29 @@ struct ServerRow {
 }
 
 impl ServerRow {
-    fn of(name: &str, start: ServerTarget, card: &ServerRecord) -> Self {
+    fn of(name: &str, start: ServerTarget, record: &ServerRecord) -> Self {
         let name = name.to_owned();
         let waiting: Vec<ServerChange> =
-            card.changes(&start).into_iter().filter(ServerChange::waits).collect();
+            record.changes(&start).into_iter().filter(ServerChange::waits).collect();
         let review = format_command("mcp review");
         let state = match waiting.len() {
             1 => format!("1 change waits: {review} {name}"),
             more @ 2.. => format!("{more} changes wait: {review} {name}"),
-            0 if card.listed.is_some() && card.approved.is_none() => {
+            0 if record.listed.is_some() && record.approved.is_none() => {
                 format!("nobody approved it yet: {review} {name}")
             }
-            0 if card.listed.is_none() => {
+            0 if record.listed.is_none() => {
                 format!("it has not listed its tools yet: {review} {name}")
             }
-            0 if card.is_stale(&start) => {
+            0 if record.is_stale(&start) => {
                 "its configuration changed since it listed its tools; it will be asked again"
                     .to_owned()
             }
             0 => "ready".to_owned(),
         };
         Self {
-            is: card.listed.as_ref().and_then(|listed| listed.server.clone()),
-            tools: card.offered_tools(&start).into_iter().map(|tool| tool.name.clone()).collect(),
+            is: record.listed.as_ref().and_then(|listed| listed.server.clone()),
+            tools: record.offered_tools(&start).into_iter().map(|tool| tool.name.clone()).collect(),
             changes: waiting.iter().map(ServerChange::describe).collect(),
             name,
             start,
@@ -314,23 +309,23 @@ pub(crate) fn things_are(n: usize) -> String {
     format!("{} {}", count(n, "thing"), if n == 1 { "is" } else { "are" })
 }
 
-fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
-    let (sources, loaded) = load_sources(around, settings)?;
-    let mut configured = ConfiguredServer::of(around, &loaded, name)?;
+fn test(env: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
+    let (sources, loaded) = load_sources(env, settings)?;
+    let mut configured = ConfiguredServer::of(env, &loaded, name)?;
     let start = configured.server.start();
     if let Some(approved) =
-        configured.card.approved.as_ref().filter(|_| configured.card.is_held(&start))
+        configured.record.approved.as_ref().filter(|_| configured.record.target_changed(&start))
     {
         let held = ServerError::Held { name: name.to_owned(), why: start.since(&approved.start) };
         let review = format_command("mcp review");
         let hint = format!("look at it and start it with: {review} {name}");
         return Err(CliError::failed(held).hint(hint));
     }
-    let (listed, took) = configured.ask(around, &sources.cwd)?;
-    configured.cards.write(name, &start, &configured.card).map_err(CliError::failed)?;
+    let (listed, took) = configured.ask(env, &sources.cwd)?;
+    configured.approvals.write(name, &start, &configured.record).map_err(CliError::failed)?;
     print(&wrap_lines(&show::short(name, &listed, took), output_columns()))?;
-    let waiting = configured.card.changes(&start).into_iter().filter(ServerChange::waits).count();
-    if configured.card.approved.is_none() {
+    let waiting = configured.record.changes(&start).into_iter().filter(ServerChange::waits).count();
+    if configured.record.approved.is_none() {
         tell(&format!(
             "note: nothing of it is offered to agents before you read and approve it: {} {name}",
             format_command("mcp review")
@@ -345,26 +340,26 @@ fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliE
     Ok(())
 }
 
-fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Result<(), CliError> {
-    let (sources, loaded) = load_sources(around, settings)?;
-    if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
-        return named.review(around, name, yes);
+fn review(env: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Result<(), CliError> {
+    let (sources, loaded) = load_sources(env, settings)?;
+    if let Some(named) = editor::EditorServer::of(env, &loaded.config, name)? {
+        return named.review(env, name, yes);
     }
-    let mut configured = ConfiguredServer::of(around, &loaded, name)?;
+    let mut configured = ConfiguredServer::of(env, &loaded, name)?;
     let start = configured.server.start();
     if let Some(approved) =
-        configured.card.approved.as_ref().filter(|_| configured.card.is_held(&start))
+        configured.record.approved.as_ref().filter(|_| configured.record.target_changed(&start))
     {
         print(&show::started(name, &approved.start, &start))?;
-        if !yes && !ask_consent(around, "start it like this?")? {
+        if !yes && !ask_consent(env, "start it like this?")? {
             return Err(CliError::failed(ServerError::Declined));
         }
     }
-    let (listed, _) = configured.ask(around, &sources.cwd)?;
-    let changes = configured.card.changes(&start);
+    let (listed, _) = configured.ask(env, &sources.cwd)?;
+    let changes = configured.record.changes(&start);
     print(&show::whole(name, &start, &listed, &changes))?;
-    let ConfiguredServer { cards, card, .. } = &mut configured;
-    approve(around, ServerReview { name, cards, card }, &start, yes)?;
+    let ConfiguredServer { approvals, record, .. } = &mut configured;
+    approve(env, ServerReview { name, approvals, record }, &start, yes)?;
     note_if_not_given(&loaded.config, name);
     Ok(())
 }
@@ -379,36 +374,36 @@ fn note_if_not_given(config: &Config, name: &str) {
 /// A server that the person is shown, and what is kept of it.
 struct ServerReview<'a> {
     name: &'a str,
-    cards: &'a ApprovalStore,
-    card: &'a mut ServerRecord,
+    approvals: &'a ApprovalStore,
+    record: &'a mut ServerRecord,
 }
 
 /// Keeps what a server said, and that it is approved where the person says so.
 fn approve(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     review: ServerReview<'_>,
     start: &ServerTarget,
     yes: bool,
 ) -> Result<(), CliError> {
-    let ServerReview { name, cards, card } = review;
-    let new = card.approved.is_none();
-    if !new && card.changes(start).is_empty() {
-        cards.write(name, start, card).map_err(CliError::failed)?;
+    let ServerReview { name, approvals, record } = review;
+    let new = record.approved.is_none();
+    if !new && record.changes(start).is_empty() {
+        approvals.write(name, start, record).map_err(CliError::failed)?;
         tell("all of it is as you approved it");
         return Ok(());
     }
-    if !yes && !ask_consent(around, "approve all of this?")? {
+    if !yes && !ask_consent(env, "approve all of this?")? {
         return Err(CliError::failed(ServerError::Declined));
     }
-    card.approve(start.clone());
-    cards.write(name, start, card).map_err(CliError::failed)?;
+    record.approve(start.clone());
+    approvals.write(name, start, record).map_err(CliError::failed)?;
     tell(&format!("approved: mcp {name}; new sessions have it"));
     Ok(())
 }
 
 /// Whether the person says yes.
-fn ask_consent(around: &ProcessEnv, question: &str) -> Result<bool, CliError> {
-    if !around.terminals.stdin {
+fn ask_consent(env: &ProcessEnv, question: &str) -> Result<bool, CliError> {
+    if !env.terminals.stdin {
         return Err(CliError::failed(ServerError::Nobody).hint("--yes says yes beforehand"));
     }
     tell(&format!("{question} [y/N]"));
@@ -418,8 +413,8 @@ fn ask_consent(around: &ProcessEnv, question: &str) -> Result<bool, CliError> {
 }
 
 /// Takes away where a server was started that is not configured, and says where that is now.
-fn left_where_it_started(around: &ProcessEnv, name: &str) -> Result<(), CliError> {
-    let aside = cards(around)?.clear_start_dir(name).map_err(CliError::failed)?;
+fn left_where_it_started(env: &ProcessEnv, name: &str) -> Result<(), CliError> {
+    let aside = approval_store(env)?.clear_start_dir(name).map_err(CliError::failed)?;
     if let Some(aside) = aside {
         let aside = aside.display();
         tell(&format!("note: the files in its start directory are now in `{aside}`"));
@@ -427,15 +422,15 @@ fn left_where_it_started(around: &ProcessEnv, name: &str) -> Result<(), CliError
     Ok(())
 }
 
-fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
-    let (sources, loaded) = load_sources(around, settings)?;
-    if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
+fn remove(env: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
+    let (sources, loaded) = load_sources(env, settings)?;
+    if let Some(named) = editor::EditorServer::of(env, &loaded.config, name)? {
         return named.forget(name);
     }
     let Some(entry) = loaded.config.mcp_servers.get(name) else {
         return Err(missing(name, &loaded));
     };
-    let server = server(name, entry, around);
+    let server = server(name, entry, env);
     let path = file::remove(&sources, name)?;
     tell(&format!("removed: mcp {name}, from {}", path.display()));
     let set = format!("mcp-{name}");
@@ -443,12 +438,12 @@ fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), Cl
         let disable = format_command("tools disable");
         tell(&format!("note: `toolsets` names {set} still: {disable} {set}"));
     }
-    left_where_it_started(around, name)?;
-    sign_in::forget_removed(name, entry, around)?;
+    left_where_it_started(env, name)?;
+    sign_in::forget_removed(name, entry, env)?;
     match server {
         Ok(server) => {
-            let cards = cards(around)?;
-            cards.remove(name, &server.start()).map(drop).map_err(CliError::failed)
+            let approvals = approval_store(env)?;
+            approvals.remove(name, &server.start()).map(drop).map_err(CliError::failed)
         }
         Err(error) => {
             // Which one that was cannot be told any more.

@@ -29,21 +29,21 @@ const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and t
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(
     links: &LinkedTools,
-    mut around: ProcessEnv,
+    mut env: ProcessEnv,
     args: &McpServe,
 ) -> Result<u8, CliError> {
-    let runtime = start_threads(&around)?;
+    let runtime = start_threads(&env)?;
     // A client is no person.
-    around.person_available = false;
+    env.person_available = false;
     let http = args.http;
-    if http.is_none() && around.terminals.stdin {
+    if http.is_none() && env.terminals.stdin {
         tell("note: another program starts this one and talks to it; see docs/guide/mcp-server.md");
     }
     let output = match http {
         Some(_) => None,
         None => Some(take_stdout()?),
     };
-    let state = ServiceState::new(links, around, args)?;
+    let state = ServiceState::new(links, env, args)?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();
@@ -62,8 +62,8 @@ pub(crate) fn mcp_serve(
                 }
                 (None, port) => {
                     let address = bind(port.unwrap_or_default()).await?;
-                    let told = print(&format!("{}\n", address.url));
-                    told.map_err(|error| io::Error::other(error.chain()))?;
+                    let printed = print(&format!("{}\n", address.url));
+                    printed.map_err(|error| io::Error::other(error.chain()))?;
                     server.http(address).await;
                     Ok(())
                 }

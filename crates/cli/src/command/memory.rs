@@ -18,40 +18,40 @@ use crate::stdio::{print, tell};
 struct OwnMemory;
 
 /// Runs the command.
-pub(crate) fn memory(around: &ProcessEnv, command: &MemoryCommand) -> Result<(), CliError> {
+pub(crate) fn memory(env: &ProcessEnv, command: &MemoryCommand) -> Result<(), CliError> {
     match command {
-        MemoryCommand::List { view } => list(&readable(around, &view.settings)?, view.json),
+        MemoryCommand::List { view } => list(&readable(env, &view.settings)?, view.json),
         MemoryCommand::Show { topic, settings } => {
-            let text = readable(around, settings)?.text(topic_of(topic)?).map_err(memory_error)?;
+            let text = readable(env, settings)?.text(topic_of(topic)?).map_err(memory_error)?;
             print(&for_terminal(&text))
         }
         MemoryCommand::Edit { topic, settings } => {
-            edit(&files(around, settings)?, around, topic_of(topic)?)
+            edit(&files(env, settings)?, env, topic_of(topic)?)
         }
         MemoryCommand::Rm { topic, text, settings } => {
-            let removed = files(around, settings)?.remove(topic_of(topic)?, text);
+            let removed = files(env, settings)?.remove(topic_of(topic)?, text);
             print(&format!("deleted: {}\n", for_terminal(&removed.map_err(memory_error)?)))
         }
     }
 }
 
-fn files(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
-    let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
-    let secrets = all_secrets(&loaded.config, around);
-    memory_files(around, secrets).ok_or_else(|| without_files(around))
+fn files(env: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
+    let loaded = load_config(env, &env.sources(settings, Vec::new())?)?;
+    let secrets = all_secrets(&loaded.config, env);
+    memory_files(env, secrets).ok_or_else(|| without_files(env))
 }
 
 /// Returns the files to read from. They need no configuration, so one that is faulty is only told.
-fn readable(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
-    let sources = around.sources(settings, Vec::new())?;
-    if let Err(error) = load_config(around, &sources) {
+fn readable(env: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
+    let sources = env.sources(settings, Vec::new())?;
+    if let Err(error) = load_config(env, &sources) {
         tell(&format!("warning: {}", error.chain()));
     }
-    memory_files(around, Secrets::default()).ok_or_else(|| without_files(around))
+    memory_files(env, Secrets::default()).ok_or_else(|| without_files(env))
 }
 
-fn without_files(around: &ProcessEnv) -> CliError {
-    let without_folder = around.state().err().filter(|_| around.own.memory.is_none());
+fn without_files(env: &ProcessEnv) -> CliError {
+    let without_folder = env.state().err().filter(|_| env.own.memory.is_none());
     without_folder.unwrap_or_else(|| CliError::usage(OwnMemory))
 }
 
@@ -88,11 +88,11 @@ fn print_entries(rows: Vec<(&str, String)>, as_json: bool, nothing: &str) -> Res
     print_list(["MEMORY", "ENTRY"], rows, &["ENTRY"], nothing)
 }
 
-fn edit(files: &MemoryFiles, around: &ProcessEnv, topic: MemoryTopic) -> Result<(), CliError> {
+fn edit(files: &MemoryFiles, env: &ProcessEnv, topic: MemoryTopic) -> Result<(), CliError> {
     let before = files.entries(topic).map_err(memory_error)?;
     let text = files.text(topic).map_err(memory_error)?;
     let name = format!("{}.md", topic.as_str());
-    let written = edit_text(around, &name, &text, |text| {
+    let written = edit_text(env, &name, &text, |text| {
         files.replace_all(topic, &before, text).map_err(memory_error)
     })?;
     if written.is_some() {

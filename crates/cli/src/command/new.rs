@@ -90,14 +90,14 @@ enum NewError {
 }
 
 /// Writes a project.
-pub(crate) fn new(around: &ProcessEnv, command: &NewCommand) -> Result<(), CliError> {
+pub(crate) fn new(env: &ProcessEnv, command: &NewCommand) -> Result<(), CliError> {
     match command {
-        NewCommand::ToolCrate(args) => tool_crate(around, args),
+        NewCommand::ToolCrate(args) => tool_crate(env, args),
     }
 }
 
-fn tool_crate(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
-    let (name, source) = project(around, args, TOOL_CRATE)?;
+fn tool_crate(env: &ProcessEnv, args: &Project) -> Result<(), CliError> {
+    let (name, source) = project(env, args, TOOL_CRATE)?;
     let shown = args.dir.display();
     print(&format!(
         "{shown}: crate `{name}` with the tool `count_words`, from {source}\n\n  cd {shown}\n  \
@@ -109,8 +109,8 @@ fn tool_crate(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
 }
 
 /// Writes a tool crate that is also a plugin.
-pub(crate) fn plugin(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
-    let (name, source) = project(around, args, PLUGIN)?;
+pub(crate) fn plugin(env: &ProcessEnv, args: &Project) -> Result<(), CliError> {
+    let (name, source) = project(env, args, PLUGIN)?;
     let start = std::env::consts::DLL_PREFIX;
     let end = std::env::consts::DLL_SUFFIX;
     let built = format!("target/release/{start}{}{end}", name.replace('-', "_"));
@@ -125,11 +125,11 @@ pub(crate) fn plugin(around: &ProcessEnv, args: &Project) -> Result<(), CliError
 
 /// Writes the files of a project: its name, and where the crates of Deputize come from.
 fn project(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     args: &Project,
     files: ProjectFiles,
 ) -> Result<(String, CrateSource), CliError> {
-    let cwd = around.cwd(None)?;
+    let cwd = env.cwd(None)?;
     let dir = cwd.join(&args.dir);
     let name = name(&dir, args.name.as_deref()).map_err(|error| {
         CliError::usage(error).hint("`--name NAME` names the crate otherwise than its directory")
@@ -152,9 +152,9 @@ fn project(
 }
 
 /// Returns the name of the crate: the given one, or that of its directory.
-fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
+fn name(dir: &Path, wanted: Option<&str>) -> Result<String, NewError> {
     let of_dir = dir.file_name().map(|name| name.to_string_lossy().into_owned());
-    let name = told.map(str::to_owned).or(of_dir).unwrap_or_default();
+    let name = wanted.map(str::to_owned).or(of_dir).unwrap_or_default();
     let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     // A toolset has at most 64 characters.
     let good = name.len() <= 64
@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_crate_is_named_as_its_directory_or_as_given() {
-        let named = |dir: &str, told| name(Path::new(dir), told).map_err(|error| error.to_string());
+        let named =
+            |dir: &str, dir_name| name(Path::new(dir), dir_name).map_err(|error| error.to_string());
         assert_eq!(named("/a/my-tools", None).unwrap(), "my-tools");
         assert_eq!(named("/a/my tools", Some("mine")).unwrap(), "mine");
         for wrong in ["/a/my tools", "/a/7up", "/"] {

@@ -15,8 +15,8 @@ use crate::stdio::tell;
 struct NoRunningSession;
 
 /// Allows or forbids runs to start children: the named runs, or all.
-pub(crate) fn pause(around: &ProcessEnv, named: &[String], paused: bool) -> Result<(), CliError> {
-    let dir = around.sessions()?;
+pub(crate) fn pause(env: &ProcessEnv, named: &[String], paused: bool) -> Result<(), CliError> {
+    let dir = env.sessions()?;
     let sessions: Vec<SessionId> = if named.is_empty() {
         let running = running(&dir).map_err(CliError::failed)?;
         running.into_iter().map(|holder| holder.session).collect()

@@ -18,15 +18,15 @@ mod check;
 /// Runs the command. Returns 1 if a plugin cannot be used.
 pub(crate) fn plugin(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Plugin,
 ) -> Result<u8, CliError> {
     match command {
-        Plugin::List { view } => list(links, around, view),
+        Plugin::List { view } => list(links, env, view),
         Plugin::Check { path, within, json } => {
-            check::check(links, around, path, within.as_deref(), *json)
+            check::check(links, env, path, within.as_deref(), *json)
         }
-        Plugin::New(project) => new::plugin(around, project).map(|()| 0),
+        Plugin::New(project) => new::plugin(env, project).map(|()| 0),
     }
 }
 
@@ -37,11 +37,11 @@ struct PluginRow {
     found: Result<Description, String>,
 }
 
-fn list(links: &LinkedTools, around: &ProcessEnv, view: &View) -> Result<u8, CliError> {
-    let sources = around.sources(&view.settings, Vec::new())?;
-    let loaded = load_config(around, &sources)?;
-    let beside = without_plugins(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
-    let rows = rows(&loaded.config, around, beside);
+fn list(links: &LinkedTools, env: &ProcessEnv, view: &View) -> Result<u8, CliError> {
+    let sources = env.sources(&view.settings, Vec::new())?;
+    let loaded = load_config(env, &sources)?;
+    let beside = without_plugins(&AssemblyInput::here(links, &loaded.config, env, &sources))?;
+    let rows = rows(&loaded.config, env, beside);
     let code = u8::from(rows.iter().any(|row| row.found.is_err()));
     if view.json {
         let rows: Vec<Value> = rows.iter().map(PluginRow::json).collect();
@@ -60,10 +60,10 @@ fn list(links: &LinkedTools, around: &ProcessEnv, view: &View) -> Result<u8, Cli
 
 /// Returns a row for each plugin. Each is checked together with those above it, as a run loads
 /// them.
-fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<PluginRow> {
-    let loader = plugins::loader(around);
+fn rows(config: &Config, env: &ProcessEnv, mut beside: Catalog) -> Vec<PluginRow> {
+    let loader = plugins::loader(env);
     let row = |entry: &PluginEntry| {
-        let found = loader.describe(&plugins::plugin(entry, around)).and_then(|found| {
+        let found = loader.describe(&plugins::plugin(entry, env)).and_then(|found| {
             // One that is refused takes no name from those below it.
             let mut with = beside.clone();
             let description = loader.add(&found, &mut with)?;
@@ -71,7 +71,7 @@ fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<Plugin
             Ok(description)
         });
         PluginRow {
-            path: plugins::place(entry, around).display().to_string(),
+            path: plugins::place(entry, env).display().to_string(),
             isolated: entry.isolated,
             found: found.map_err(|error| CliError::usage(error).in_one_line()),
         }

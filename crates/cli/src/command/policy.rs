@@ -38,11 +38,11 @@ struct BatchError {
 /// Prints what the rules say.
 pub(crate) fn policy(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &PolicyCommand,
 ) -> Result<(), CliError> {
     let PolicyCommand::Explain(args) = command;
-    let rules = Rules::new(links, around, args)?;
+    let rules = Rules::new(links, env, args)?;
     if args.batch {
         return batch(&rules);
     }
@@ -79,13 +79,13 @@ struct Rules {
 }
 
 impl Rules {
-    fn new(links: &LinkedTools, around: &ProcessEnv, args: &ExplainArgs) -> Result<Self, CliError> {
-        let sources = around.sources(&args.settings, Vec::new())?;
-        let loaded = load_config(around, &sources)?;
+    fn new(links: &LinkedTools, env: &ProcessEnv, args: &ExplainArgs) -> Result<Self, CliError> {
+        let sources = env.sources(&args.settings, Vec::new())?;
+        let loaded = load_config(env, &sources)?;
         let allowed = loaded.config.fetch.allow_hosts.iter().map(|host| host.parse());
         let addresses =
             AddressPolicy::new(allowed.collect::<Result<_, _>>().map_err(CliError::usage)?);
-        let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+        let here = AssemblyInput::here(links, &loaded.config, env, &sources);
         let assembly = AssembledProgram::new(&here)?.assembly;
         let authority = assembly.authority(ApproverMode::Deny, assembly.workspace.cwd.clone());
         let commands = CommandContext { home: assembly.workspace.home.clone(), directory: None };

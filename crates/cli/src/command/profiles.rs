@@ -30,16 +30,16 @@ struct BundledProfile {
 /// Runs the command.
 pub(crate) fn profiles(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Profiles,
 ) -> Result<(), CliError> {
     let settings = match command {
         Profiles::List { view } | Profiles::Show { view, .. } => &view.settings,
         Profiles::New { settings, .. } => settings,
     };
-    let sources = around.sources(settings, Vec::new())?;
-    let loaded = load_config(around, &sources)?;
-    let from = AssemblyInput::here(links, &loaded.config, around, &sources);
+    let sources = env.sources(settings, Vec::new())?;
+    let loaded = load_config(env, &sources)?;
+    let from = AssemblyInput::here(links, &loaded.config, env, &sources);
     let library = profile_library(&from);
     match command {
         Profiles::List { view } => list(&library, &from, view.json),
@@ -55,7 +55,7 @@ pub(crate) fn profiles(
             let is_bundled = |it: ProfileDocument| it.origin == DocumentOrigin::Bundled;
             if !replace && library.find(name).is_ok_and(is_bundled) {
                 return Err(CliError::usage(BundledProfile { name: name.clone() }).hint(
-                    "choose another name; with --replace, yours takes its place, without its bounds",
+                    "choose another name; with --replace, yours replaces it, and its limits no longer apply",
                 ));
             }
             let path = library.create(name, &template(name)).map_err(profile_error)?;
@@ -183,8 +183,8 @@ fn text(document: &ProfileDocument, from: &AssemblyInput<'_>) -> String {
 
 fn template(name: &str) -> String {
     format!(
-        "---\nname: {name}\ndescription: what such an agent is for\n# Upper bounds; what is left \
-         out is not bounded.\n# toolsets: [file_read]\n# max_iterations: 20\n# role: leaf\n---\n\
-         What such an agent is told.\n"
+        "---\nname: {name}\ndescription: what the agent is for\n# Upper bounds; an omitted one \
+         sets no limit.\n# toolsets: [file_read]\n# max_iterations: 20\n# role: leaf\n---\n\
+         Instructions for the agent.\n"
     )
 }

@@ -10,7 +10,9 @@ use deputize_core::authority::ApproverMode;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Request, ToolChoice};
 use deputize_core::{AgentView, CallId, Message, SessionId, ToolName};
-use deputize_delegate::{DelegationPlan, ParentView, PlanError, Refusal, TOOLSET, plan, read};
+use deputize_delegate::{
+    DELEGATION_TOOLSET, DelegationPlan, ParentView, PlanError, Refusal, plan, read,
+};
 use deputize_runtime::prompt::summary_request;
 use serde_json::{Value, json};
 
@@ -29,18 +31,14 @@ use crate::stdio::{print, tell};
 const NO_MODEL: &str = "MODEL";
 
 /// Prints what was asked for.
-pub(crate) fn prompt(
-    links: &LinkedTools,
-    around: &ProcessEnv,
-    args: &Prompt,
-) -> Result<(), CliError> {
-    let sources = around.sources(&args.settings, flags(args))?;
-    let mut loaded = load_config(around, &sources)?;
+pub(crate) fn prompt(links: &LinkedTools, env: &ProcessEnv, args: &Prompt) -> Result<(), CliError> {
+    let sources = env.sources(&args.settings, flags(args))?;
+    let mut loaded = load_config(env, &sources)?;
     let overrides = overrides(&args.model);
     let profile = args.profile.as_deref().filter(|_| !args.child.child);
     let profile = match profile {
         Some(name) => {
-            let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+            let here = AssemblyInput::here(links, &loaded.config, env, &sources);
             let found = TopProfile::find(&here, name, &overrides)?;
             loaded.config.clone_from(&found.config);
             found.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
@@ -48,7 +46,7 @@ pub(crate) fn prompt(
         }
         None => None,
     };
-    let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+    let here = AssemblyInput::here(links, &loaded.config, env, &sources);
     let composition = AssembledProgram::new(&AssemblyInput {
         overrides: overrides.clone(),
         profile: profile.as_ref().map(|profile| &profile.profile),
@@ -62,7 +60,7 @@ pub(crate) fn prompt(
     let top = AgentSpec { options: asked.options.clone(), ..top };
     let authority = composition.assembly.authority(mode, top.cwd.clone());
     let view = composition.assembly.view(top, authority, composition.tool_settings());
-    let view = if args.child.child { child(&composition, &view, args, around)? } else { view };
+    let view = if args.child.child { child(&composition, &view, args, env)? } else { view };
     show(&view, &asked, args)
 }
 
@@ -92,9 +90,9 @@ fn child(
     composition: &AssembledProgram,
     parent: &AgentView,
     args: &Prompt,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<AgentView, CliError> {
-    let parent = at_depth(composition, parent, &args.child, around)?;
+    let parent = at_depth(composition, parent, &args.child, env)?;
     let plan = planned(composition, &parent, &call(args)?)?;
     plan.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     for dropped in plan.dropped.iter().flat_map(|dropped| dropped.iter()) {
@@ -102,7 +100,11 @@ fn child(
     }
     let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
     let authority = parent.authority.intersect(&spec.grant);
-    Ok(composition.assembly.view(spec, authority, composition.tool_settings()))
+    Ok(composition.assembly.view(
+        Arc::unwrap_or_clone(spec),
+        authority,
+        composition.tool_settings(),
+    ))
 }
 
 /// The children that a call of this agent would make.
@@ -177,11 +179,11 @@ fn at_depth(
     composition: &AssembledProgram,
     parent: &AgentView,
     child: &ChildPrompt,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<AgentView, CliError> {
     let cwd = match &child.workspace {
         None => parent.spec.cwd.clone(),
-        Some(workspace) => around.cwd(Some(workspace))?,
+        Some(workspace) => env.cwd(Some(workspace))?,
     };
     let spec = AgentSpec { cwd, ..(*parent.spec).clone() };
     let view =
@@ -202,7 +204,11 @@ pub(super) fn above(
         let plan = planned(composition, &view, &call)?;
         let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
         let authority = view.authority.intersect(&spec.grant);
-        view = composition.assembly.view(spec, authority, composition.tool_settings());
+        view = composition.assembly.view(
+            Arc::unwrap_or_clone(spec),
+            authority,
+            composition.tool_settings(),
+        );
     }
     Ok(view)
 }
@@ -281,7 +287,7 @@ struct NoChild(Refusal);
 /// Why an agent can make no call at all.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there would be no child: the agent does not have `{0}`, the tool of the toolset `{TOOLSET}`"
+    "there would be no child: the agent does not have `{0}`, the tool of the toolset `{DELEGATION_TOOLSET}`"
 )]
 struct NoTool(ToolName);
 

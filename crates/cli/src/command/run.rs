@@ -17,7 +17,7 @@ use self::run_harness::{RunHarness, RunPlan, SessionPlace};
 use self::run_report::RunReport;
 use self::run_start::RunStart;
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::command::sessions::resume_words;
+use crate::command::sessions::{nothing_asked, resume_words};
 use crate::compose::{AssembledProgram, LinkedTools, ResolvedModels, external};
 use crate::config::{Config, FlagValue, ModelOverrides};
 use crate::exit::CliError;
@@ -29,7 +29,7 @@ use crate::runtime::{own, start_threads};
 use crate::stdio::tell;
 use crate::task::attachment::Attachment;
 use crate::task::image_files::{ImageFileError, read_images};
-use crate::task::{self, PATIENCE, TaskInput};
+use crate::task::{self, INPUT_TIMEOUT, TaskInput};
 
 mod recording;
 mod run_harness;
@@ -47,22 +47,18 @@ pub(crate) struct RunJob<'a> {
 }
 
 /// Runs a task, and returns the exit code.
-pub(crate) fn run(
-    links: &LinkedTools,
-    around: &ProcessEnv,
-    job: &RunJob<'_>,
-) -> Result<u8, CliError> {
+pub(crate) fn run(links: &LinkedTools, env: &ProcessEnv, job: &RunJob<'_>) -> Result<u8, CliError> {
     let options = job.options;
-    let runtime = start_threads(around)?;
+    let runtime = start_threads(env)?;
     links.make_beside(&runtime);
-    let sources = around.sources(&options.settings, flags(options))?;
-    let start = RunStart::new(links, around, job, &sources)?;
+    let sources = env.sources(&options.settings, flags(options))?;
+    let start = RunStart::new(links, env, job, &sources)?;
     let RunStart {
         composition, external, models, endpoint, dir, stored, id, mode, cwd, most, ..
     } = start;
     let images = images(options, &models)?;
     // A session goes on also when there is nothing new to say.
-    let (task, piped) = read_task(job, stored.is_none(), around)?;
+    let (task, piped) = read_task(job, stored.is_none(), env)?;
     if task.is_none() && !images.is_empty() {
         return Err(CliError::usage(ImageFileError::NoMessage));
     }
@@ -71,23 +67,25 @@ pub(crate) fn run(
         piped.map(|bytes| attached(bytes, &composition.config, &spill, &models, options));
     start.listing.notes.iter().for_each(|note| tell(&format!("note: {note}")));
     announce(job, &composition, mode, &models.warnings, stored.as_ref());
+    let answered = stored.as_ref().filter(|_| task.is_none()).and_then(nothing_asked);
+    answered.iter().for_each(|note| tell(&format!("note: {note}")));
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
-    let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
+    let stage = RunHarness::set(env, options, &cwd, &composition, before)?.of(&id);
     let model = models.name.clone();
     let plan =
         RunPlan { model, options: models.options.clone(), mode, cwd, task, material, images };
-    let mut parts = stage.parts(composition.parts(models));
-    parts.record.endpoint = endpoint;
-    parts.record.config_file.clone_from(&sources.config_file);
+    let mut session_config = stage.session_config(composition.session_config(models));
+    session_config.record.endpoint = endpoint;
+    session_config.record.config_file.clone_from(&sources.config_file);
     let file = options.record.as_deref();
     let recorder = file.map(|file| recording::recorder(file, &composition, &plan)).transpose()?;
-    parts.record.recorder.clone_from(&recorder);
+    session_config.record.recorder.clone_from(&recorder);
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
-    let processes = attach_programs(&mut parts, &composition.config, external, around);
+    let processes = attach_programs(&mut session_config, &composition.config, external, env);
     let place = SessionPlace { dir: &dir, id, stored: stored.is_some() };
     let work = async {
-        let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
+        let ended = Box::pin(stage.work(&composition, &place, session_config, plan)).await;
         composition.servers.catch_up().await;
         composition.servers.close().await;
         RunReport::new(&stage, composition.config.max_iterations, most).print(ended).await
@@ -166,15 +164,15 @@ fn announce(
 /// Gives a session what runs programs beside its agents: the supervisor of processes, hooks, the
 /// external agent.
 pub(crate) fn attach_programs(
-    parts: &mut SessionConfig,
+    session_config: &mut SessionConfig,
     config: &Config,
     program: Option<AcpProgram>,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Arc<Processes> {
-    let setup = processes::setup(around.open_files);
-    let processes = parts.tools.settings.get_or_insert_with(|| Processes::with(setup));
-    parts.hooks.hooks = hooks::all(&config.hooks, Arc::clone(&processes), around);
-    parts.external = external::agents(config, program, &processes);
+    let setup = processes::setup(env.open_files);
+    let processes = session_config.tools.settings.get_or_insert_with(|| Processes::with(setup));
+    session_config.hooks.hooks = hooks::all(&config.hooks, Arc::clone(&processes), env);
+    session_config.external = external::agents(config, program, &processes);
     processes
 }
 
@@ -182,11 +180,11 @@ pub(crate) fn attach_programs(
 fn read_task(
     job: &RunJob<'_>,
     needed: bool,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<(Option<String>, Option<Vec<u8>>), CliError> {
     let file = own(io::stdin()).map_err(CliError::failed)?;
-    let is_terminal = around.terminals.stdin;
-    let input = TaskInput { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
+    let is_terminal = env.terminals.stdin;
+    let input = TaskInput { file: &file, is_terminal, timeout: INPUT_TIMEOUT, tell: &tell };
     // Where there may be no words, none are those of standard input.
     let prompt = job.prompt.filter(|prompt| needed || !prompt.trim().is_empty());
     let words = task::words(prompt, needed, &input).map_err(CliError::usage)?;
@@ -254,7 +252,7 @@ fn notices(composition: &AssembledProgram, mode: ApproverMode) {
 }
 
 /// Returns the warning that an agent cannot use a single tool, with the reasons.
-fn no_tools_warning(composition: &AssembledProgram) -> Option<String> {
+pub(crate) fn no_tools_warning(composition: &AssembledProgram) -> Option<String> {
     let tools = &composition.assembly.tools;
     let settings = composition.tool_settings();
     let mut reasons = Vec::new();

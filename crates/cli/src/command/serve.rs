@@ -19,7 +19,7 @@ use crate::compose::{
     AssembledProgram, AssemblyInput, LinkedTools, ModelSelection, ResolvedModels, TopProfile,
     external, given_secrets, load_config, redact_in_log,
 };
-use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
+use crate::config::{Config, LoadedConfig, ModelOverrides, Sources, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::process_env::ProcessEnv;
@@ -28,7 +28,7 @@ use crate::processes::setup;
 /// State that all of them share.
 pub(crate) struct SharedAssembly {
     links: LinkedTools,
-    pub(super) around: ProcessEnv,
+    pub(super) env: ProcessEnv,
     /// The command line's options for every session.
     pub(super) options: RunOptions,
     pub(super) dir: SessionDir,
@@ -59,35 +59,43 @@ pub(super) struct StartupNotes {
 impl SharedAssembly {
     pub(crate) fn new(
         links: &LinkedTools,
-        around: ProcessEnv,
+        env: ProcessEnv,
         options: RunOptions,
     ) -> Result<Self, CliError> {
         Ok(Self {
             links: links.clone(),
-            dir: around.sessions()?,
+            dir: env.sessions()?,
             options,
-            processes: Arc::new(Processes::with(setup(around.open_files))),
+            processes: Arc::new(Processes::with(setup(env.open_files))),
             gate: Arc::new(RateLimiters::new(RetryPolicy::default(), fastrand::u64(..))),
-            around,
+            env,
         })
     }
 
     /// Where the configuration of a session that works there comes from.
     pub(super) fn sources(&self, cwd: &Path) -> Result<Sources, CliError> {
         let settings = Settings { cwd: Some(cwd.to_owned()), ..self.options.settings.clone() };
-        self.around.sources(&settings, flags(&self.options))
+        self.env.sources(&settings, flags(&self.options))
     }
 
     /// The configuration of a session that works there.
     pub(super) fn load(&self, cwd: &Path) -> Result<(Sources, LoadedConfig), CliError> {
         let sources = self.sources(cwd)?;
-        let loaded = load_config(&self.around, &sources)?;
+        let loaded = load_config(&self.env, &sources)?;
         Ok((sources, loaded))
+    }
+
+    /// Finds what is wrong with the configuration and the profile of a session in the program's
+    /// directory.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        let sources = self.sources(&self.env.cwd(None)?)?;
+        let loaded = load(&sources).map_err(CliError::usage)?;
+        self.profile(&sources, &loaded.config).map(|_| ())
     }
 
     /// Returns whether the model of a new session in the program's directory sees images.
     pub(super) fn sees_images(&self) -> Result<bool, CliError> {
-        let (sources, mut loaded) = self.load(&self.around.cwd(None)?)?;
+        let (sources, mut loaded) = self.load(&self.env.cwd(None)?)?;
         if let Some(profile) = self.profile(&sources, &loaded.config)? {
             loaded.config = profile.config;
         }
@@ -107,14 +115,14 @@ impl SharedAssembly {
         AssembledProgram::new(&AssemblyInput {
             overrides: overrides(&self.options.model),
             profile: profile.as_ref().map(|profile| &profile.profile),
-            ..AssemblyInput::here(&self.links, config, &self.around, sources)
+            ..AssemblyInput::here(&self.links, config, &self.env, sources)
         })
     }
 
     /// Returns the profile that the command line names.
     fn profile(&self, sources: &Sources, config: &Config) -> Result<Option<TopProfile>, CliError> {
         let Some(name) = self.options.profile.as_deref() else { return Ok(None) };
-        let from = AssemblyInput::here(&self.links, config, &self.around, sources);
+        let from = AssemblyInput::here(&self.links, config, &self.env, sources);
         TopProfile::find(&from, name, &overrides(&self.options.model)).map(Some)
     }
 
@@ -131,10 +139,10 @@ impl SharedAssembly {
             None => self.profile(sources, &loaded.config)?,
         };
         let config = profile.as_ref().map_or(&loaded.config, |profile| &profile.config);
-        let around = &self.around;
+        let env = &self.env;
         // An editor may have added servers to it.
-        redact_in_log(config, around);
-        let mut looked = first_look(config, around, &sources.cwd, unasked(config));
+        redact_in_log(config, env);
+        let mut looked = first_look(config, env, &sources.cwd, unasked(config));
         let of_servers = std::mem::take(&mut looked.notes);
         let mut overrides = overrides(&self.options.model);
         if let Some(start) = before {
@@ -144,11 +152,11 @@ impl SharedAssembly {
             reported: looked.without.clone(),
             overrides: overrides.clone(),
             profile: profile.as_ref().map(|profile| &profile.profile),
-            ..AssemblyInput::here(&self.links, config, around, sources)
+            ..AssemblyInput::here(&self.links, config, env, sources)
         })?;
-        let program = external::program(config, around)?;
-        let mut chosen = composition.models(&overrides, around)?;
-        given_secrets(config, around, &mut chosen.secrets);
+        let program = external::program(config, env)?;
+        let mut chosen = composition.models(&overrides, env)?;
+        given_secrets(config, env, &mut chosen.secrets);
         let of_profile = profile.iter().flat_map(|profile| &profile.warnings);
         let warnings = of_profile.chain(&composition.warnings).chain(&chosen.warnings);
         let warnings = warnings.cloned().collect();
@@ -166,23 +174,24 @@ impl SharedAssembly {
     }
 
     /// The parts of a session, with what works beside its agents. The caller adds who is asked.
-    pub(super) fn parts(
+    pub(super) fn session_config(
         &self,
         begun: &SessionStartup,
         observers: Vec<Arc<dyn Observer>>,
     ) -> SessionConfig {
-        let mut parts = begun.composition.parts(begun.chosen.clone());
+        let mut session_config = begun.composition.session_config(begun.chosen.clone());
         // One process starts and ends the commands of all sessions.
         if let Ok(supervisor) = self.processes.shared() {
-            parts.tools.settings.get_or_insert_with(|| Processes::of(supervisor));
+            session_config.tools.settings.get_or_insert_with(|| Processes::of(supervisor));
         }
-        parts.observers = observers;
-        parts.record.config_file.clone_from(&begun.config_file);
-        parts.requests.rate_limiter = Some(Arc::clone(&self.gate) as _);
+        session_config.observers = observers;
+        session_config.record.config_file.clone_from(&begun.config_file);
+        session_config.requests.rate_limiter = Some(Arc::clone(&self.gate) as _);
         let config = &begun.composition.config;
         let program = begun.program.clone();
-        let _kept_in_the_settings = attach_programs(&mut parts, config, program, &self.around);
-        parts
+        let _kept_in_the_settings =
+            attach_programs(&mut session_config, config, program, &self.env);
+        session_config
     }
 }
 

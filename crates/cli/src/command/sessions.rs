@@ -19,6 +19,7 @@ use crate::command::{Table, print_list};
 use crate::compose::{LinkedTools, environment_secrets, linked_catalog};
 use crate::control::lock_holders::{SessionHolder, holder, running};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::output::child_frames::children_unframed;
 use crate::output::events::{Projection, time};
 use crate::process_env::ProcessEnv;
@@ -49,10 +50,10 @@ pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 /// Runs the command, except `resume`, which is a run.
 pub(crate) fn sessions(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Sessions,
 ) -> Result<(), CliError> {
-    let dir = around.sessions()?;
+    let dir = env.sessions()?;
     match command {
         Sessions::List { json } => list(&dir, *json),
         Sessions::Show { session, agent } => {
@@ -67,7 +68,7 @@ pub(crate) fn sessions(
         }
         #[cfg(feature = "session-search")]
         Sessions::Search { words, limit, json } => {
-            let secrets = environment_secrets(around);
+            let secrets = environment_secrets(env);
             search::search(dir, &words.join(" "), *limit, *json, &secrets)
         }
         #[cfg(not(feature = "session-search"))]
@@ -75,7 +76,7 @@ pub(crate) fn sessions(
             "in a checkout of Deputize: `cargo install --path crates/cli --features session-search`",
         )),
         Sessions::Resume(_) => Ok(()),
-        Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),
+        Sessions::Export { session, format } => export(env, &read(&dir, session)?.0, *format),
         Sessions::Rm { sessions } => {
             let ids: Result<BTreeSet<SessionId>, CliError> =
                 sessions.iter().map(|name| session_named(&dir, name)).collect();
@@ -233,6 +234,16 @@ pub(crate) fn resume_words(stored: &StoredSession) -> String {
     format!("resuming session {} ({status}): {goal}", stored.header.session)
 }
 
+/// Returns the note that a resume without a message asks nothing, where that is so.
+pub(crate) fn nothing_asked(stored: &StoredSession) -> Option<String> {
+    let is_whole = last_end(stored) == Some(Status::Completed.as_str());
+    is_whole.then(|| {
+        let session = &stored.header.session;
+        let resume = format!("{} --resume {session} MESSAGE", format_command("run"));
+        format!("nothing is asked: the session has its answer already; `{resume}` goes on")
+    })
+}
+
 /// A session as a row of the list.
 struct SessionLine {
     status: &'static str,
@@ -344,12 +355,8 @@ fn mark_running(dir: &SessionDir, glances: &mut [SessionLine]) -> Result<(), Cli
 }
 
 /// Prints a session without the secrets that this environment knows.
-fn export(
-    around: &ProcessEnv,
-    stored: &StoredSession,
-    format: ExportFormat,
-) -> Result<(), CliError> {
-    let secrets = environment_secrets(around);
+fn export(env: &ProcessEnv, stored: &StoredSession, format: ExportFormat) -> Result<(), CliError> {
+    let secrets = environment_secrets(env);
     let text = match format {
         ExportFormat::Markdown => markdown::markdown(stored),
         ExportFormat::Jsonl => {

@@ -24,24 +24,25 @@ const LINE_CHARS: usize = 200;
 /// Runs the command.
 pub(crate) fn skills(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Skills,
 ) -> Result<(), CliError> {
     match command {
-        Skills::List { view } => list(&library(links, around, &view.settings)?, view.json),
+        Skills::List { view } => list(&library(links, env, &view.settings)?, view.json),
         Skills::Show { name, file, settings } => {
-            let read = library(links, around, settings)?.read(name, file.as_deref());
-            let read = read.map_err(CliError::usage)?;
+            let read = library(links, env, settings)?.read(name, file.as_deref());
+            let read = read.map_err(skill_error)?;
             let mark = read.skill.mark().map(|mark| format!("\n[{mark}]\n")).unwrap_or_default();
             print(&for_terminal(&format!("{}{mark}", read.text)))
         }
         Skills::Edit { name, settings } => {
-            let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
-            let secrets = all_secrets(&loaded.config, around);
-            edit(&library(links, around, settings)?, around, name, &secrets)
+            let loaded = load_config(env, &env.sources(settings, Vec::new())?)?;
+            let secrets = all_secrets(&loaded.config, env);
+            edit(&library(links, env, settings)?, env, name, &secrets)
         }
         Skills::Rm { name, settings } => {
-            let folder = library(links, around, settings)?.remove(name).map_err(skill_error)?;
+            let removed = library(links, env, settings)?.remove(name);
+            let folder = removed.map_err(removal_error)?;
             print(&format!("deleted: {}\n", for_terminal(&folder.display().to_string())))
         }
     }
@@ -49,16 +50,16 @@ pub(crate) fn skills(
 
 fn library(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     settings: &Settings,
 ) -> Result<SkillLibrary, CliError> {
-    let sources = around.sources(settings, Vec::new())?;
-    let loaded = load_config(around, &sources)?;
-    Ok(skill_library(&AssemblyInput::here(links, &loaded.config, around, &sources)))
+    let sources = env.sources(settings, Vec::new())?;
+    let loaded = load_config(env, &sources)?;
+    Ok(skill_library(&AssemblyInput::here(links, &loaded.config, env, &sources)))
 }
 
 fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
-    let SkillListing { skills, faults, .. } = library.list();
+    let SkillListing { skills, faults, faulty } = library.list();
     faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
     if as_json {
         let skills: Vec<Value> = skills.iter().map(row_json).collect();
@@ -71,7 +72,11 @@ fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
         }
         [skill.name.clone(), skill.origin.as_str().to_owned(), description]
     };
-    let rows = skills.iter().map(row).collect();
+    let mut rows: Vec<[String; 3]> = skills.iter().map(row).collect();
+    for (name, fault) in faulty {
+        rows.push([name, "faulty".to_owned(), for_terminal_line(&fault.reason, LINE_CHARS)]);
+    }
+    rows.sort();
     print_list(
         ["SKILL", "FROM", "WHAT IT IS FOR"],
         rows,
@@ -95,7 +100,7 @@ fn row_json(skill: &Skill) -> Value {
 /// not.
 fn edit(
     library: &SkillLibrary,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     name: &str,
     secrets: &Secrets,
 ) -> Result<(), CliError> {
@@ -112,7 +117,7 @@ fn edit(
     let text = old.clone().unwrap_or_else(|| {
         library.bundled_text(name).map_or_else(|| template(name), str::to_owned)
     });
-    let path = edit_text(around, "SKILL.md", &text, |text| {
+    let path = edit_text(env, "SKILL.md", &text, |text| {
         if let Some(secret) = secret_in(text, secrets) {
             return Err(CliError::usage(SecretInSkill(secret)));
         }
@@ -133,7 +138,7 @@ fn edit(
 
 /// A skill would be read by later sessions.
 #[derive(Debug, thiserror::Error)]
-#[error("the skill has a secret in it ({0}): secrets are never kept")]
+#[error("the skill contains a secret ({0}): secrets are never saved")]
 struct SecretInSkill(String);
 
 /// A skill is another than the one that was edited.
@@ -168,7 +173,29 @@ fn template(name: &str) -> String {
     )
 }
 
+/// A skill is part of the program.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` comes with the program and cannot be deleted")]
+struct BundledSkill(String);
+
+/// Returns why a skill was not deleted.
+fn removal_error(error: SkillError) -> CliError {
+    let SkillError::NotYours { name, origin: DocumentOrigin::Bundled } = error else {
+        return skill_error(error);
+    };
+    let (edit, disable) = (format_command("skills edit"), format_command("tools disable"));
+    CliError::usage(BundledSkill(name.clone())).hint(format!(
+        "`{edit} {name}` makes one of yours that agents read instead; `{disable} skills` takes all \
+         skills from them"
+    ))
+}
+
 fn skill_error(error: SkillError) -> CliError {
+    if let SkillError::Faulty { name, origin: DocumentOrigin::User, .. } = &error {
+        let (edit, rm) = (format_command("skills edit"), format_command("skills rm"));
+        let hint = format!("`{edit} {name}` corrects it, and `{rm} {name}` deletes it");
+        return CliError::usage(error).hint(hint);
+    }
     let is_other = matches!(error, SkillError::NotYours { .. } | SkillError::Unknown { .. });
     let edit = match &error {
         SkillError::NotYours { name, origin: DocumentOrigin::Bundled } => {

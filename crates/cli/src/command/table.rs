@@ -47,7 +47,6 @@ pub(crate) fn print_table<const N: usize>(
 
 /// Rows under a head, one line each.
 pub(crate) struct Table {
-    /// The lines.
     pub(crate) text: String,
     left_out: Vec<String>,
 }

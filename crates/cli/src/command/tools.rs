@@ -29,12 +29,12 @@ struct NoTool {
 /// Lists or shows tools.
 pub(crate) fn tools(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Tools,
 ) -> Result<(), CliError> {
     match command {
         Tools::List { view } => {
-            let program = ListedProgram::new(links, compose(links, around, &view.settings)?);
+            let program = ListedProgram::new(links, compose(links, env, &view.settings)?);
             if view.json {
                 let tools: Vec<Value> =
                     program.tools().into_iter().map(|entry| program.row_json(entry)).collect();
@@ -46,28 +46,27 @@ pub(crate) fn tools(
             print_list(head, rows, &give_way, "there are no tools")
         }
         Tools::Show { name, view } => {
-            let program = ListedProgram::new(links, compose(links, around, &view.settings)?);
+            let program = ListedProgram::new(links, compose(links, env, &view.settings)?);
             program.show(name, view.json)
         }
-        Tools::Enable(choice) => choose::choose(links, around, choice, true),
-        Tools::Disable(choice) => choose::choose(links, around, choice, false),
+        Tools::Enable(choice) => choose::choose_all(links, env, choice, true),
+        Tools::Disable(choice) => choose::choose_all(links, env, choice, false),
     }
 }
 
-/// Lists toolsets.
 pub(crate) fn toolsets(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     command: &Toolsets,
 ) -> Result<(), CliError> {
     let view = match command {
         Toolsets::List { view } => view,
         Toolsets::Resolve { child, view } => {
-            let composition = compose(links, around, &view.settings)?;
+            let composition = compose(links, env, &view.settings)?;
             return resolve::resolve(&composition, child, view.json);
         }
     };
-    let composition = compose(links, around, &view.settings)?;
+    let composition = compose(links, env, &view.settings)?;
     let catalog = &composition.assembly.tools.catalog;
     let mut names = catalog.toolsets();
     names.extend(catalog.composites().cloned());
@@ -108,13 +107,13 @@ pub(crate) fn toolsets(
 
 fn compose(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     settings: &Settings,
 ) -> Result<AssembledProgram, CliError> {
-    let sources = around.sources(settings, Vec::new())?;
-    let loaded = load_config(around, &sources)?;
+    let sources = env.sources(settings, Vec::new())?;
+    let loaded = load_config(env, &sources)?;
     let composition =
-        AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
+        AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, env, &sources))?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     Ok(composition)
 }

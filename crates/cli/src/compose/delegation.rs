@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_agent::EffectPolicy;
-use deputize_core::authority::ApproverMode;
 use deputize_core::setting_names::SettingNames;
 use deputize_core::{SessionId, ToolsetName};
 use deputize_delegate::{
@@ -13,7 +12,7 @@ use deputize_delegate::{
     DelegationOptions, ToolFlavor,
 };
 
-use super::{AssembledProgram, AssemblyInput, PromptEnvironment};
+use super::{AssemblyInput, PromptEnvironment};
 use crate::config::{Config, OPTIONAL_TOOLSETS, child_model_name};
 
 pub(super) fn policy(
@@ -124,12 +123,4 @@ fn logs(from: &AssemblyInput<'_>) -> Option<PathBuf> {
     let sessions = from.environment.sessions().ok()?;
     let one = sessions.spill(&SessionId::literal("any"));
     Some(one.parent()?.parent()?.join("logs"))
-}
-
-/// Why nobody approves what children want to run, for the person who can change that.
-pub(crate) fn approvals(composition: &AssembledProgram) -> &'static str {
-    match composition.assembly.delegation.approvals.mode {
-        ApproverMode::Ask => "delegation.approvals is `ask`, and nobody can be asked here",
-        ApproverMode::Deny | ApproverMode::Auto => "delegation.approvals is `deny`",
-    }
 }

@@ -47,30 +47,27 @@ pub(super) fn apply(config: &Config, policy: &mut DelegationConfig, warnings: &m
 }
 
 /// Returns the configured program, if it exists.
-pub(crate) fn program(
-    config: &Config,
-    around: &ProcessEnv,
-) -> Result<Option<AcpProgram>, CliError> {
+pub(crate) fn program(config: &Config, env: &ProcessEnv) -> Result<Option<AcpProgram>, CliError> {
     let set = &config.delegation;
     if set.acp_command.is_empty() {
         return Ok(None);
     }
-    let mut env = base_env(&around.os_env);
+    let mut variables = base_env(&env.os_env);
     let named = set
         .acp_env
         .iter()
-        .filter_map(|name| around.os_env.get_key_value(name.as_ref() as &std::ffi::OsStr));
-    env.extend(named.map(|(name, value)| (name.clone(), value.clone())));
-    drop_hooks(&mut env);
+        .filter_map(|name| env.os_env.get_key_value(name.as_ref() as &std::ffi::OsStr));
+    variables.extend(named.map(|(name, value)| (name.clone(), value.clone())));
+    drop_hooks(&mut variables);
     let args = set.acp_args.iter().map(Into::into).collect();
-    let found = AcpProgram::find(&set.acp_command, args, env);
+    let found = AcpProgram::find(&set.acp_command, args, variables);
     found.map(Some).map_err(|error| CliError::usage(UnusableProgram(error)))
 }
 
 /// Adds the values that are passed to the external agent and must stay secret.
-pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, env: &ProcessEnv, secrets: &mut Secrets) {
     for name in config.delegation.acp_env.iter().filter(|name| is_secret_name(name)) {
-        if let Some(value) = around.var(name) {
+        if let Some(value) = env.var(name) {
             secrets.add(name, value);
         }
     }

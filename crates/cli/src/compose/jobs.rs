@@ -12,8 +12,8 @@ use crate::process_env::ProcessEnv;
 use crate::zone::local_zone;
 
 /// Returns the jobs, beside the sessions.
-pub(crate) fn job_store(around: &ProcessEnv) -> Result<JobStore, CliError> {
-    around.state().map(|state| JobStore::new(state.join("cron")))
+pub(crate) fn job_store(env: &ProcessEnv) -> Result<JobStore, CliError> {
+    env.state().map(|state| JobStore::new(state.join("cron")))
 }
 
 /// Returns what the tool that makes jobs gets. The secrets of a session are added later.

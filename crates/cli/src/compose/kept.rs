@@ -10,9 +10,9 @@ use crate::config::Sources;
 use crate::process_env::ProcessEnv;
 
 /// The folders of the configuration and of the state, and the configuration file.
-pub(super) fn of(around: &ProcessEnv, sources: &Sources) -> BTreeSet<PathBuf> {
-    let folders = sources.homes().chain(around.states());
-    protected_paths(&around.env, &sources.cwd, folders, sources.config_file.clone())
+pub(super) fn of(env: &ProcessEnv, sources: &Sources) -> BTreeSet<PathBuf> {
+    let folders = sources.homes().chain(env.states());
+    protected_paths(&env.variables, &sources.cwd, folders, sources.config_file.clone())
 }
 
 #[cfg(test)]
@@ -33,15 +33,15 @@ mod tests {
         symlink("../../shared.yaml", base.join("dotfiles/deputize/config.yaml")).unwrap();
         let user = base.join("user");
         let own = base.join("own");
-        let env = [("HOME", user.to_str().unwrap()), ("DEPUTIZE_HOME", own.to_str().unwrap())];
-        let around = ProcessEnv::for_tests(&env);
+        let pairs = [("HOME", user.to_str().unwrap()), ("DEPUTIZE_HOME", own.to_str().unwrap())];
+        let env = ProcessEnv::for_tests(&pairs);
         let sources = Sources {
             cwd: user,
             config_file: Some(base.join("given.yaml")),
-            env: around.env.clone(),
+            env: env.variables.clone(),
             ..Sources::default()
         };
-        let kept = of(&around, &sources);
+        let kept = of(&env, &sources);
         let names = [
             "dotfiles/deputize",
             "given.yaml",
@@ -58,17 +58,17 @@ mod tests {
         assert_eq!(kept, all);
         // The files of git, wherever variables put them.
         let xdg = base.join("xdg");
-        let env = [
+        let pairs = [
             ("XDG_CONFIG_HOME", xdg.to_str().unwrap()),
             ("GIT_CONFIG_GLOBAL", "git/global"),
             ("GIT_CONFIG_SYSTEM", ""),
         ];
-        let kept = of(&ProcessEnv::for_tests(&env), &sources);
+        let kept = of(&ProcessEnv::for_tests(&pairs), &sources);
         for file in ["xdg/git/config", "user/git/global"] {
             assert!(kept.contains(&base.join(file)), "{file}: {kept:?}");
         }
         // In such a folder other files are anybody's.
-        let kept = of(&around, &Sources { cwd: base.join("own"), ..sources });
+        let kept = of(&env, &Sources { cwd: base.join("own"), ..sources });
         assert!(!kept.contains(&base.join("own")) && kept.contains(&base.join("own/config.yaml")));
     }
 }

@@ -9,7 +9,6 @@ use deputize_delegate::{DelegationConfig, DelegationOptions, ToolFlavor};
 use deputize_runtime::SystemClock;
 use tokio::runtime::Runtime;
 
-use super::AssemblyInput;
 use crate::config::{BROWSER_TOOLSET, Config};
 use crate::exit::CliError;
 
@@ -47,7 +46,7 @@ impl LinkedTools {
 /// Returns the names of the program's toolsets.
 pub(crate) fn toolset_names() -> BTreeSet<String> {
     let mut names = Catalog::linked_toolsets();
-    names.insert(deputize_delegate::TOOLSET);
+    names.insert(deputize_delegate::DELEGATION_TOOLSET);
     names.iter().map(ToString::to_string).collect()
 }
 
@@ -72,9 +71,9 @@ pub(crate) fn linked_catalog(links: &LinkedTools) -> Catalog {
 }
 
 /// Returns the tools of the linked crates that the configuration does not turn off.
-pub(super) fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
-    let catalog = from.links.catalog().map_err(CliError::usage)?;
-    Ok(catalog.filtered(|entry| !is_off(from.config, entry)))
+pub(super) fn linked(links: &LinkedTools, config: &Config) -> Result<Catalog, CliError> {
+    let catalog = links.catalog().map_err(CliError::usage)?;
+    Ok(catalog.filtered(|entry| !is_off(config, entry)))
 }
 
 /// Returns the other tools of the program, which are only listed.
@@ -101,5 +100,7 @@ fn is_off(config: &Config, entry: &CatalogEntry) -> bool {
 fn is_background(config: &Config, entry: &CatalogEntry) -> bool {
     let set = &config.delegation.options;
     let has_background = set.background && set.tool_name == ToolFlavor::DelegateTask;
-    !has_background && entry.toolset == deputize_delegate::TOOLSET && !entry.tool.spec().spawns
+    !has_background
+        && entry.toolset == deputize_delegate::DELEGATION_TOOLSET
+        && !entry.tool.spec().spawns
 }

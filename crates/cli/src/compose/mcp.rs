@@ -40,22 +40,25 @@ pub(crate) enum Unreachable {
 }
 
 /// Returns the store of approvals, beside the sessions.
-pub(crate) fn cards(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
-    let sessions = around.sessions()?;
+pub(crate) fn approval_store(env: &ProcessEnv) -> Result<ApprovalStore, CliError> {
+    let sessions = env.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
     Ok(ApprovalStore::new(state.join("mcp")))
 }
 
 /// Returns the store of approvals for servers that editors add. An approval there does not hold for
 /// a configured server of the same name.
-pub(crate) fn cards_of_editors(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
-    let sessions = around.sessions()?;
+pub(crate) fn editor_approval_store(env: &ProcessEnv) -> Result<ApprovalStore, CliError> {
+    let sessions = env.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
     Ok(ApprovalStore::new(state.join("mcp").join("editor")))
 }
 
-pub(crate) fn cards_of(entry: &McpServer, around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
-    if entry.of_editor { cards_of_editors(around) } else { cards(around) }
+pub(crate) fn approval_store_of(
+    entry: &McpServer,
+    env: &ProcessEnv,
+) -> Result<ApprovalStore, CliError> {
+    if entry.of_editor { editor_approval_store(env) } else { approval_store(env) }
 }
 
 /// Returns whether the top agent has a server's tools. It always has those of a server added for
@@ -96,7 +99,7 @@ pub(crate) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
 pub(crate) fn server(
     name: &str,
     entry: &McpServer,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<ServerConfig, CliError> {
     let filled = |kind: &str, values: &BTreeMap<String, Secret>| {
         let fill = |(key, value): (&String, &Secret)| {
@@ -107,7 +110,7 @@ pub(crate) fn server(
                     variable: variable.to_owned(),
                 })
             };
-            let value = value_of(entry, value, around).map_err(missing)?;
+            let value = value_of(entry, value, env).map_err(missing)?;
             Ok((key.clone(), value))
         };
         values.iter().map(fill).collect::<Result<BTreeMap<String, String>, CliError>>()
@@ -115,27 +118,28 @@ pub(crate) fn server(
     let reached = match (&entry.command, &entry.url) {
         (Some(command), _) => {
             // Of the environment nothing by which foreign code is run; what is configured is meant.
-            let mut env = base_env(&around.os_env);
+            let mut variables = base_env(&env.os_env);
             let own = filled("env", &entry.env)?;
-            env.extend(own.into_iter().map(|(key, value)| (key.into(), OsString::from(value))));
+            variables
+                .extend(own.into_iter().map(|(key, value)| (key.into(), OsString::from(value))));
             let args = entry.args.iter().map(OsString::from).collect();
             let cwd = match entry.cwd.as_deref() {
                 Some(WORKSPACE) => ServerDirectory::Workspace,
                 Some(path) => ServerDirectory::At(path.into()),
                 None => {
-                    let own = cards_of(entry, around)?.start_dir(name);
+                    let own = approval_store_of(entry, env)?.start_dir(name);
                     ServerDirectory::Own(own.map_err(CliError::failed)?)
                 }
             };
             let wrong = |source| Unreachable::Program { server: name.to_owned(), source };
-            ServerConfig::program(name, command, args, env, cwd)
+            ServerConfig::program(name, command, args, variables, cwd)
                 .map_err(|source| CliError::usage(wrong(source)))?
         }
         (None, Some(url)) => {
             let wrong = |fault| Unreachable::Address { server: name.to_owned(), fault };
             server_url(url).map_err(|fault| CliError::usage(wrong(fault)))?;
             let server = ServerConfig::url(name, url, filled("headers", &entry.headers)?);
-            match sign_in::tokens(name, entry, around)? {
+            match sign_in::tokens(name, entry, env)? {
                 Some(tokens) => server.with_tokens(tokens),
                 None => server,
             }
@@ -158,28 +162,24 @@ pub(crate) fn server(
 
 /// Returns the value of a server's variable or header, or the name of a variable that is not set.
 /// An editor's values are literal.
-fn value_of<'v>(
-    entry: &McpServer,
-    value: &'v Secret,
-    around: &ProcessEnv,
-) -> Result<String, &'v str> {
+fn value_of<'v>(entry: &McpServer, value: &'v Secret, env: &ProcessEnv) -> Result<String, &'v str> {
     if entry.of_editor {
         return Ok(value.expose().to_owned());
     }
-    around.expand(value.expose())
+    env.expand(value.expose())
 }
 
 /// Adds the values that are passed to servers and must stay secret.
-pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, env: &ProcessEnv, secrets: &mut Secrets) {
     for (name, entry) in &config.mcp_servers {
         // What comes from the environment was kept out of the file for a reason.
         let secret = |(key, value): &(&String, &Secret)| {
             is_secret_name(key) || (value.expose().contains("${") && !entry.of_editor)
         };
-        sign_in::secrets(name, entry, around, secrets);
-        let env = entry.env.iter().filter(secret);
-        for (key, value) in env.chain(&entry.headers) {
-            if let Ok(value) = value_of(entry, value, around) {
+        sign_in::secrets(name, entry, env, secrets);
+        let values = entry.env.iter().filter(secret);
+        for (key, value) in values.chain(&entry.headers) {
+            if let Ok(value) = value_of(entry, value, env) {
                 secrets.add(&format!("mcp_servers.{name}.{key}"), &value);
                 // A header's value has its scheme before it.
                 if let Some((_, value)) = value.split_once(' ') {
@@ -194,7 +194,7 @@ pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secret
 /// tools no agent has get no warning.
 pub(super) fn known(
     config: &Config,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     warnings: &mut Vec<String>,
 ) -> BTreeMap<String, KnownServer> {
     let mut found = BTreeMap::new();
@@ -202,7 +202,7 @@ pub(super) fn known(
         let mut warn = |error: CliError| {
             warnings.extend(is_wanted(config, name).then(|| error.chain()));
         };
-        let server = match server(name, entry, around) {
+        let server = match server(name, entry, env) {
             Ok(server) => server,
             Err(error) => {
                 warn(error);
@@ -210,15 +210,15 @@ pub(super) fn known(
             }
         };
         let start = server.start();
-        let card = cards_of(entry, around)
-            .and_then(|cards| cards.read(name, &start).map_err(CliError::failed));
-        match card {
-            Ok(card) => {
+        let record = approval_store_of(entry, env)
+            .and_then(|approvals| approvals.read(name, &start).map_err(CliError::failed));
+        match record {
+            Ok(record) => {
                 // One that has not listed its tools is asked, and says so itself.
-                let missing = sign_in::missing(name, entry, &card, around)
-                    .filter(|_| is_wanted(config, name) && !card.is_stale(&start));
+                let missing = sign_in::missing(name, entry, &record, env)
+                    .filter(|_| is_wanted(config, name) && !record.is_stale(&start));
                 warnings.extend(missing.map(|why| format!("mcp {name}: {why}")));
-                found.insert(name.clone(), KnownServer::new(start, card));
+                found.insert(name.clone(), KnownServer::new(start, record));
             }
             Err(error) => warn(error),
         }
@@ -240,19 +240,19 @@ pub(super) fn offers(config: &Config) -> ServerOffers {
 
 /// Returns the servers that agents may call, none of them started. The session's supervisor owns
 /// their processes.
-pub(super) fn reached(config: &Config, around: &ProcessEnv, cwd: &Path) -> Servers {
+pub(super) fn reached(config: &Config, env: &ProcessEnv, cwd: &Path) -> Servers {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one was told with its tools.
-    let reached = wanted.filter_map(|(name, entry)| server(name, entry, around).ok());
+    let reached = wanted.filter_map(|(name, entry)| server(name, entry, env).ok());
     let supervisor =
         |settings: &ResourceMap| settings.get_or_insert_with(Processes::default).shared();
     let mut servers = Servers::new(reached.collect(), cwd, supervisor);
-    if let Ok(cards) = cards(around) {
-        servers = servers.with_store(cards);
+    if let Ok(approvals) = approval_store(env) {
+        servers = servers.with_store(approvals);
     }
     for (name, entry) in config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor) {
-        if let Ok(cards) = cards_of(entry, around) {
-            servers = servers.with_separate_store(name, cards);
+        if let Ok(approvals) = approval_store_of(entry, env) {
+            servers = servers.with_separate_store(name, approvals);
         }
     }
     servers
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn variables_are_put_in_and_one_that_is_not_set_is_named() {
-        let around = ProcessEnv::for_tests(&[("TOKEN", "hush"), ("EMPTY", "")]);
-        let expanded = |text| around.expand(text).map_err(str::to_owned);
+        let env = ProcessEnv::for_tests(&[("TOKEN", "hush"), ("EMPTY", "")]);
+        let expanded = |text| env.expand(text).map_err(str::to_owned);
         assert_eq!(expanded("Bearer ${TOKEN}!").unwrap(), "Bearer hush!");
         assert_eq!(expanded("$TOKEN ${").unwrap(), "$TOKEN ${");
         assert_eq!(expanded("${EMPTY}").unwrap_err(), "EMPTY");

@@ -17,7 +17,8 @@ use deputize_providers::{
     published_context_window, publishes_vision,
 };
 
-use super::{external, options};
+use super::external;
+use super::settings::options;
 use crate::config::{
     self, Config, Endpoint, KeySource, ModelChoice, ModelOverrides, ResolveError, SPOKEN,
     resolve_child_model, resolve_model,
@@ -88,7 +89,6 @@ pub(crate) enum ModelUse {
 }
 
 impl ModelUse {
-    /// In words.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Own => "model",
@@ -405,11 +405,11 @@ pub(super) fn short_keys(choice: &ModelChoice, environment: &ProcessEnv) -> Vec<
         let value = environment.var(variable).unwrap_or_default();
         !value.trim().is_empty() && Secret::new(value).is_short()
     };
-    let told = |variable: &String| {
+    let hint = |variable: &String| {
         let least = Secret::SHORTEST;
         format!("the key in {variable} has fewer than {least} bytes and is not redacted")
     };
-    at.keys.variables().iter().filter(is_short).map(told).collect()
+    at.keys.variables().iter().filter(is_short).map(hint).collect()
 }
 
 fn missing_key(choice: &ModelChoice, environment: &ProcessEnv) -> Option<MissingKey> {
@@ -434,6 +434,7 @@ pub(crate) fn environment_secrets(environment: &ProcessEnv) -> Secrets {
 
 /// Adds the values of the environment that are secrets by their variables' names.
 pub(super) fn add_environment(secrets: &mut Secrets, environment: &ProcessEnv) {
-    let variables = environment.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let variables =
+        environment.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     add_secrets(secrets, variables);
 }

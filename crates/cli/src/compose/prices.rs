@@ -70,13 +70,13 @@ impl DollarLimits<'_> {
     }
 
     /// Why a run that asks these models cannot begin, if it cannot.
-    pub(crate) fn refusals(self, asked: &ModelSelection, around: &ProcessEnv) -> Vec<MissingPrice> {
+    pub(crate) fn refusals(self, asked: &ModelSelection, env: &ProcessEnv) -> Vec<MissingPrice> {
         let program = self.hands_on && external::name(self.config).is_some();
         let dollars = self.limit(true).map(|limit| MissingPrice::Program { limit });
         let tokens = self.tokens().map(|limit| MissingPrice::Tokens { limit });
         let program = [dollars, tokens].into_iter().flatten().filter(|_| program);
         let model = |(choice, used): &(ModelChoice, ModelUse)| {
-            if used.skip_reason(choice, around).is_some() || price(choice, self.config).is_some() {
+            if used.skip_reason(choice, env).is_some() || price(choice, self.config).is_some() {
                 return None;
             }
             let name = name(choice);

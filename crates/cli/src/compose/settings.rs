@@ -17,9 +17,11 @@ use deputize_mcp::is_server_name;
 use deputize_runtime::{Budgets, Heartbeat};
 use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
-use super::{AssemblyInput, ComposeError, mcp};
+use super::input::{AssemblyInput, ComposeError};
+use super::mcp;
 use crate::config::{
-    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS, nearest,
+    BROWSER_TOOLSET, Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
+    built_without, nearest,
 };
 use crate::process_env::ProcessEnv;
 
@@ -94,7 +96,7 @@ pub(crate) fn missing_tools(
 ) -> impl Iterator<Item = (String, ComposeError)> {
     let of_server = |tool: &str| {
         let name = ToolName::new(tool);
-        name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::TOOLSET))
+        name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::DELEGATION_TOOLSET))
     };
     let named = config.composite_toolsets.iter();
     let named = named.flat_map(|(set, entry)| entry.tools.iter().map(move |tool| (set, tool)));
@@ -137,8 +139,14 @@ pub(super) fn toolsets(
             }
             // Those of servers may lack their tools because this one was named instead of them.
             let known = known.iter().map(ToString::to_string).chain(mcp::toolsets(config));
-            let known = known.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
-            return Err(ComposeError::Toolset { name, hint: format!("there are: {known}") });
+            let off = cfg!(feature = "browser").then(|| BROWSER_TOOLSET.to_owned());
+            let known = known
+                .chain(off)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(ComposeError::Toolset { name, hint: format!("known: {known}") });
         }
     }
     Ok(chosen)
@@ -189,15 +197,15 @@ pub(crate) fn profile_library(from: &AssemblyInput<'_>) -> ProfileLibrary {
 
 /// Returns the files of the memory; `None` if the program has a memory of its own, or no folder for
 /// its state.
-pub(crate) fn memory_files(around: &ProcessEnv, secrets: Secrets) -> Option<MemoryFiles> {
-    let state = around.states().next().filter(|_| around.own.memory.is_none())?;
+pub(crate) fn memory_files(env: &ProcessEnv, secrets: Secrets) -> Option<MemoryFiles> {
+    let state = env.states().next().filter(|_| env.own.memory.is_none())?;
     Some(MemoryFiles::new(state.join(MEMORY_TOOL), secrets))
 }
 
 /// Returns where past sessions are searched.
 #[cfg(feature = "session-search")]
-pub(super) fn session_search(around: &ProcessEnv) -> deputize_session_index::SessionSearchSettings {
-    let index = around.sessions().ok().map(deputize_session_index::SessionIndex::new);
+pub(super) fn session_search(env: &ProcessEnv) -> deputize_session_index::SessionSearchSettings {
+    let index = env.sessions().ok().map(deputize_session_index::SessionIndex::new);
     deputize_session_index::SessionSearchSettings { index }
 }
 
@@ -221,8 +229,18 @@ pub(super) fn browser(config: &Config) -> deputize_browser::BrowserSettings {
     }
 }
 
+/// Returns that this program was built without a toolset, if it was.
+pub(crate) fn missing_feature(toolset: &str) -> Option<String> {
+    let lack = built_without(toolset)?;
+    let is_built = match toolset {
+        BROWSER_TOOLSET => cfg!(feature = "browser"),
+        _ => cfg!(feature = "session-search"),
+    };
+    (!is_built).then_some(lack)
+}
+
 /// Returns a warning if the configuration asks for a browser that this program does not have.
-pub(super) fn browser_warning(config: &Config) -> Option<String> {
+pub(crate) fn browser_warning(config: &Config) -> Option<String> {
     let is_missing = config.browser.enabled && cfg!(not(feature = "browser"));
     let warning =
         "`browser.enabled`: this program was built without a browser, the feature `browser`";

@@ -28,11 +28,11 @@ enum SignInError {
 }
 
 /// Returns the store of tokens, beside the sessions.
-pub(crate) fn store(around: &ProcessEnv) -> Result<FileTokenStore, CliError> {
-    let sessions = around.sessions()?;
+pub(crate) fn store(env: &ProcessEnv) -> Result<FileTokenStore, CliError> {
+    let sessions = env.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
     let store = FileTokenStore::new(state.join("mcp").join("oauth"));
-    Ok(store.with_secrets(around.rotating_secrets.clone()))
+    Ok(store.with_secrets(env.rotating_secrets.clone()))
 }
 
 /// Returns the command by which a person signs in.
@@ -49,11 +49,11 @@ pub(super) fn address(entry: &McpServer) -> Option<&str> {
 pub(super) fn tokens(
     name: &str,
     entry: &McpServer,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<Option<TokenSource>, CliError> {
     let Some(url) = address(entry) else { return Ok(None) };
     let hosts = allowed_hosts(entry)?;
-    let store = Arc::new(store(around)?);
+    let store = Arc::new(store(env)?);
     let tokens = StoredTokens::new(name, url, hosts, store, Arc::new(SystemClock));
     Ok(Some(TokenSource::new(tokens)))
 }
@@ -67,10 +67,10 @@ fn allowed_hosts(entry: &McpServer) -> Result<Vec<deputize_http::AllowedHost>, C
 pub(crate) fn client(
     name: &str,
     entry: &McpServer,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<OAuthClient, CliError> {
     let oauth = &entry.oauth;
-    let secret = oauth.client_secret.as_ref().map(|secret| around.expand(secret.expose()));
+    let secret = oauth.client_secret.as_ref().map(|secret| env.expand(secret.expose()));
     let secret = secret.transpose().map_err(|variable| {
         let variable = variable.to_owned();
         CliError::usage(SignInError::Variable { server: name.to_owned(), variable })
@@ -90,11 +90,11 @@ pub(crate) fn missing(
     name: &str,
     entry: &McpServer,
     record: &ServerRecord,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Option<String> {
     let is_sent = entry.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization"));
     address(entry).filter(|_| !is_sent)?;
-    let why = match status(name, entry, around) {
+    let why = match status(name, entry, env) {
         Some(SignInStatus::SignedIn) => return None,
         Some(SignInStatus::Expired) => "the sign-in has expired",
         None if record.wants_sign_in => "not signed in",
@@ -104,32 +104,32 @@ pub(crate) fn missing(
 }
 
 /// Returns whether somebody is signed in to a server; `None` if nobody is.
-pub(crate) fn status(name: &str, entry: &McpServer, around: &ProcessEnv) -> Option<SignInStatus> {
-    let token = store(around).ok()?.read(name, address(entry)?).ok()??;
+pub(crate) fn status(name: &str, entry: &McpServer, env: &ProcessEnv) -> Option<SignInStatus> {
+    let token = store(env).ok()?.read(name, address(entry)?).ok()??;
     Some(token.status(SystemClock.now_ms()))
 }
 
 /// Adds the secrets of a sign-in.
-pub(super) fn secrets(name: &str, entry: &McpServer, around: &ProcessEnv, secrets: &mut Secrets) {
+pub(super) fn secrets(name: &str, entry: &McpServer, env: &ProcessEnv, secrets: &mut Secrets) {
     let label = format!("mcp_servers.{name}.oauth");
     let given = entry.oauth.client_secret.as_ref();
-    if let Some(Ok(secret)) = given.map(|secret| around.expand(secret.expose())) {
+    if let Some(Ok(secret)) = given.map(|secret| env.expand(secret.expose())) {
         secrets.add(&label, &secret);
     }
     let Some(url) = address(entry) else { return };
     // What is read is added to them; what cannot be read is told when it is used.
-    let _token = store(around).map(|store| store.read(name, url));
-    secrets.add_rotating(&around.rotating_secrets);
+    let _token = store(env).map(|store| store.read(name, url));
+    secrets.add_rotating(&env.rotating_secrets);
 }
 
 /// Forgets the sign-in to a server that is configured no more.
 pub(crate) fn forget_removed(
     name: &str,
     entry: &McpServer,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<(), CliError> {
     let Some(url) = address(entry) else { return Ok(()) };
-    let store = store(around)?;
+    let store = store(env)?;
     let _lock = lock(&store, name, url)?;
     store.remove(name, url).map(drop).map_err(CliError::failed)
 }
@@ -139,17 +139,17 @@ pub(crate) fn forget_removed(
 pub(crate) fn forget(
     name: &str,
     entry: Option<&McpServer>,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<bool, CliError> {
-    let store = store(around)?;
+    let store = store(env)?;
     let lock = entry.and_then(address).map(|url| lock(&store, name, url));
     let _lock = lock.transpose()?;
     store.remove_all(name).map_err(CliError::failed)
 }
 
 /// Keeps the token of a sign-in.
-pub(crate) fn keep(name: &str, token: &StoredToken, around: &ProcessEnv) -> Result<(), CliError> {
-    let store = store(around)?;
+pub(crate) fn keep(name: &str, token: &StoredToken, env: &ProcessEnv) -> Result<(), CliError> {
+    let store = store(env)?;
     let _lock = lock(&store, name, token.server())?;
     store.write(name, token).map_err(CliError::failed)
 }

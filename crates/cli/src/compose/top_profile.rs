@@ -5,7 +5,8 @@ use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_documents::{ProfileDocument, ProfileError};
 use serde_json::json;
 
-use super::{AssemblyInput, did_you_mean, profile_library};
+use super::input::{AssemblyInput, did_you_mean};
+use super::profile_library;
 use crate::config::{Config, ModelOverrides, OPTIONAL_TOOLSETS, SERVER_TOOLSETS, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;

@@ -13,7 +13,7 @@ use crate::process_env::ProcessEnv;
 use crate::processes::CONVERTER;
 
 /// Returns the settings of the tools for the web. The secrets of a session are added later.
-pub(super) fn settings(config: &Config, around: &ProcessEnv) -> Result<Settings, AllowedHostError> {
+pub(super) fn settings(config: &Config, env: &ProcessEnv) -> Result<Settings, AllowedHostError> {
     let allowed = config.fetch.allow_hosts.iter().map(|host| host.parse());
     let converter = Helper::this_program([CONVERTER]).map_or(Converter::Thread, |helper| {
         Converter::Process { program: helper.program, args: helper.args }
@@ -25,7 +25,7 @@ pub(super) fn settings(config: &Config, around: &ProcessEnv) -> Result<Settings,
             max_bytes: config.fetch.max_bytes.into(),
             ..FetchSettings::default()
         },
-        search: search(config, around),
+        search: search(config, env),
         converter,
         secrets: Secrets::default(),
         setting_names: setting_names(),
@@ -41,7 +41,7 @@ fn setting_names() -> SettingNames {
     ])
 }
 
-fn search(config: &Config, around: &ProcessEnv) -> Option<SearchSettings> {
+fn search(config: &Config, env: &ProcessEnv) -> Option<SearchSettings> {
     let backend = match config.search.backend {
         SearchBackend::None => return None,
         SearchBackend::Searxng => deputize_web::SearchBackend::Searxng,
@@ -51,7 +51,7 @@ fn search(config: &Config, around: &ProcessEnv) -> Option<SearchSettings> {
     // Which address it is was checked where it was read.
     let base_url = config.search.base_url.parse().ok();
     let key = key_variable(config).map(|name| {
-        let key = around.var(&name).map(SearchKey::new);
+        let key = env.var(&name).map(SearchKey::new);
         key.ok_or_else(|| format!("the variable `{name}` with its key is not set"))
     });
     Some(SearchSettings { backend, base_url, key })
@@ -73,9 +73,9 @@ fn key_variable(config: &Config) -> Option<String> {
 }
 
 /// The key of the search engine, which nobody else may see.
-pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, env: &ProcessEnv, secrets: &mut Secrets) {
     if let Some(name) = key_variable(config)
-        && let Some(value) = around.var(&name)
+        && let Some(value) = env.var(&name)
     {
         secrets.add(&name, value);
     }

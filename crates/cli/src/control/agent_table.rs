@@ -176,21 +176,24 @@ mod tests {
     #[test]
     fn what_an_agent_does_is_reported_in_the_words_of_delegate_control() {
         let mut writer = TestWriter::default();
-        let mut told = |event| {
+        let mut describe = |event| {
             writer.add(&root(), event);
             json(&writer)[0]["status"].as_str().unwrap().to_owned()
         };
-        assert_eq!(told(started(&root(), "all")), "running");
+        assert_eq!(describe(started(&root(), "all")), "running");
         let command = "rm x".to_owned();
         let class = "dangerous".to_owned();
         let reason = "it deletes".to_owned();
         let request = Event::ApprovalRequest { call: CALL, command, class, reason };
-        assert_eq!(told(request), "asking");
+        assert_eq!(describe(request), "asking");
         let decision = "deny".to_owned();
         let by = "user".to_owned();
-        assert_eq!(told(Event::ApprovalDecision { call: CALL, decision, by }), "running");
-        assert_eq!(told(Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None }), "ending");
-        assert_eq!(told(ended(&root(), Status::Timeout, ExitReason::Timeout)), "timeout");
+        assert_eq!(describe(Event::ApprovalDecision { call: CALL, decision, by }), "running");
+        assert_eq!(
+            describe(Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None }),
+            "ending"
+        );
+        assert_eq!(describe(ended(&root(), Status::Timeout, ExitReason::Timeout)), "timeout");
     }
 
     #[test]
@@ -198,7 +201,7 @@ mod tests {
         let mut writer = TestWriter::default();
         writer.add(&root(), started(&root(), "all"));
         writer.add(&child(0), started(&child(0), "a"));
-        let mut told = |agent: &AgentId, event| {
+        let mut describe = |agent: &AgentId, event| {
             writer.add(agent, event);
             json(&writer)[1]["status"].as_str().unwrap().to_owned()
         };
@@ -226,16 +229,16 @@ mod tests {
                 purpose: RequestPurpose::Turn,
             }
         };
-        assert_eq!(told(&child(0), asks()), "running");
-        assert_eq!(told(&root(), again()), "waiting");
+        assert_eq!(describe(&child(0), asks()), "running");
+        assert_eq!(describe(&root(), again()), "waiting");
         // What became of its request is told before its turn comes.
         let error = ModelError::new(FailureKind::Incomplete, "the program ended");
         let lost = Event::ModelError { error, retried: true, cost: None };
-        assert_eq!(told(&child(0), lost), "waiting");
-        assert_eq!(told(&child(0), asks()), "running");
+        assert_eq!(describe(&child(0), lost), "waiting");
+        assert_eq!(describe(&child(0), asks()), "running");
         let end = ended(&child(0), Status::Completed, ExitReason::Completed);
-        assert_eq!(told(&child(0), end), "completed");
-        assert_eq!(told(&root(), again()), "completed");
+        assert_eq!(describe(&child(0), end), "completed");
+        assert_eq!(describe(&root(), again()), "completed");
     }
 
     #[test]
@@ -306,13 +309,13 @@ mod tests {
         writer.add(&child(0), started(&child(0), "a"));
         writer.add(&child(0), replied(1, "", &[]));
         writer.add(&child(0), replied(2, "", &[]));
-        let told = json(&writer);
-        let own = |index: usize| told[index]["tokens"]["input"].as_u64().unwrap();
-        let tree = |index: usize| told[index]["tree"]["tokens"]["input"].as_u64().unwrap();
+        let actual = json(&writer);
+        let own = |index: usize| actual[index]["tokens"]["input"].as_u64().unwrap();
+        let tree = |index: usize| actual[index]["tree"]["tokens"]["input"].as_u64().unwrap();
         assert_eq!(tree(0), own(0) + own(1));
         assert_eq!((tree(1), own(1)), (own(1), 2 * own(0)));
         assert_eq!(
-            (&told[0]["tree"]["agents"], &told[1]["tree"]["agents"]),
+            (&actual[0]["tree"]["agents"], &actual[1]["tree"]["agents"]),
             (&json!(2), &json!(1))
         );
         let total = total_words(&snapshot(&writer)).unwrap();

@@ -13,7 +13,7 @@ use super::socket_folder::SocketFolder;
 use super::{ANSWER_BYTES, ControlAnswer, ControlError, ControlRequest};
 
 /// Time limit of an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the run of a session. A socket that a dead process left is removed.
 pub(crate) fn ask(
@@ -23,8 +23,8 @@ pub(crate) fn ask(
 ) -> Result<Value, ControlError> {
     let silent = |source| ControlError::Silent { session: session.to_string(), source };
     let mut stream = connect(sessions, session)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(silent)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(silent)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(silent)?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(silent)?;
     let mut line = serde_json::to_vec(request).map_err(io::Error::other).map_err(silent)?;
     line.push(b'\n');
     stream.write_all(&line).map_err(silent)?;

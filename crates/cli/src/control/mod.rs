@@ -31,7 +31,6 @@ pub(crate) enum ControlRequest {
     Unpause,
     /// Tell an agent to end.
     Stop {
-        /// Its id.
         agent: String,
         /// With those that run below it.
         #[serde(default)]

@@ -20,8 +20,8 @@ use super::{ControlAnswer, ControlError, ControlRequest, REQUEST_BYTES};
 
 /// Limit on simultaneous connections; further ones wait.
 const CONNECTIONS: usize = 16;
-/// Whoever says nothing for so long is left.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for a request to arrive, and for an answer to be read.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
 /// So much of what follows a request that is too long is read and thrown away.
 const DRAINED_BYTES: u64 = 1024 * 1024;
 /// After a connection that could not be taken.
@@ -115,7 +115,7 @@ async fn converse(stream: UnixStream, control: &SessionControl, session: &Sessio
     loop {
         let mut line = Vec::new();
         let mut bounded = (&mut reader).take(REQUEST_BYTES + 1);
-        let read = timeout(PATIENCE, bounded.read_until(b'\n', &mut line)).await;
+        let read = timeout(IO_TIMEOUT, bounded.read_until(b'\n', &mut line)).await;
         let Ok(Ok(1..)) = read else { return };
         let too_long = line.len() as u64 > REQUEST_BYTES;
         let answer = if too_long {
@@ -125,11 +125,11 @@ async fn converse(stream: UnixStream, control: &SessionControl, session: &Sessio
         };
         let mut line = serde_json::to_vec(&answer).unwrap_or_default();
         line.push(b'\n');
-        let written = timeout(PATIENCE, writer.write_all(&line)).await;
+        let written = timeout(IO_TIMEOUT, writer.write_all(&line)).await;
         if too_long {
             // What is unread when it is closed would take the answer away with it.
             let mut rest = reader.take(DRAINED_BYTES);
-            let _left = timeout(PATIENCE, copy(&mut rest, &mut sink())).await;
+            let _left = timeout(IO_TIMEOUT, copy(&mut rest, &mut sink())).await;
             return;
         }
         if !matches!(written, Ok(Ok(()))) {
@@ -160,7 +160,7 @@ fn answer(line: &[u8], control: &SessionControl, session: &SessionId) -> Control
 
 fn status(control: &SessionControl, session: &SessionId) -> Value {
     let agents = control.agents();
-    let running = agents.iter().filter(|agent| !agent.doing.has_ended()).count();
+    let running = agents.iter().filter(|agent| !agent.activity.has_ended()).count();
     json!({
         "session": session,
         "pid": std::process::id(),

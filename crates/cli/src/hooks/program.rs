@@ -15,9 +15,9 @@ const SHELL: [&str; 38] = [
 ];
 
 /// Returns the keys of the hooks whose program cannot be run, each with what is wrong.
-pub(crate) fn faults(hooks: &Hooks, around: &ProcessEnv) -> Vec<(String, String)> {
+pub(crate) fn faults(hooks: &Hooks, env: &ProcessEnv) -> Vec<(String, String)> {
     let faulty = commands(hooks).filter_map(|hook| {
-        let why = fault(&hook.command, around)?;
+        let why = fault(&hook.command, env)?;
         let key = format!("hooks.{}", hook.point.as_str());
         let text = format!("`{key}`: {why}; a hook that cannot run stops nothing");
         Some((key, text))
@@ -27,7 +27,7 @@ pub(crate) fn faults(hooks: &Hooks, around: &ProcessEnv) -> Vec<(String, String)
 
 /// Returns the fault of a command's first word, if that is a plain path or name. A path that
 /// depends on the directory of the agent is not looked for.
-fn fault(command: &str, around: &ProcessEnv) -> Option<String> {
+fn fault(command: &str, env: &ProcessEnv) -> Option<String> {
     let ends = |c: char| c.is_whitespace() || ";&|<>()".contains(c);
     let (word, rest) = command
         .trim_start()
@@ -38,11 +38,11 @@ fn fault(command: &str, around: &ProcessEnv) -> Option<String> {
         return None;
     }
     let path = match word.strip_prefix("~/") {
-        Some(own) => Path::new(around.var("HOME")?).join(own),
+        Some(own) => Path::new(env.var("HOME")?).join(own),
         None if word.starts_with('/') => PathBuf::from(word),
         None if word.contains(['/', '~']) => return None,
         None => {
-            return on_path(word, around)
+            return on_path(word, env)
                 .is_none()
                 .then(|| format!("there is no program `{word}` on the PATH"));
         }
@@ -56,8 +56,8 @@ fn fault(command: &str, around: &ProcessEnv) -> Option<String> {
 }
 
 /// A program that is found by its name.
-pub(crate) fn on_path(program: &str, around: &ProcessEnv) -> Option<PathBuf> {
-    let path = around.var("PATH").unwrap_or_default();
+pub(crate) fn on_path(program: &str, env: &ProcessEnv) -> Option<PathBuf> {
+    let path = env.var("PATH").unwrap_or_default();
     std::env::split_paths(path).map(|dir| dir.join(program)).find(|path| runs(path))
 }
 
@@ -75,7 +75,7 @@ mod tests {
         std::fs::write(home.path().join("plain"), "").unwrap();
         let home = home.path().to_str().unwrap();
         let bin = "/usr/bin:/bin";
-        let around = ProcessEnv::for_tests(&[("HOME", home), ("PATH", bin)]);
+        let env = ProcessEnv::for_tests(&[("HOME", home), ("PATH", bin)]);
         for fine in [
             "cat >> ~/calls",
             "sh -c true",
@@ -94,16 +94,19 @@ mod tests {
             "{ x; }",
             "echo>x",
         ] {
-            assert_eq!(fault(fine, &around), None, "{fine}");
+            assert_eq!(fault(fine, &env), None, "{fine}");
         }
-        let told = |command| fault(command, &around).unwrap();
-        assert_eq!(told("no-such-program"), "there is no program `no-such-program` on the PATH");
+        let describe = |command| fault(command, &env).unwrap();
         assert_eq!(
-            told("no-such-program|cat"),
+            describe("no-such-program"),
             "there is no program `no-such-program` on the PATH"
         );
-        assert_eq!(told("~/plain -x"), "`~/plain` may not be run (chmod +x ~/plain)");
-        assert!(told("~/typo").starts_with("`~/typo` cannot be run: No such file"));
-        assert_eq!(told("/usr/bin"), "`/usr/bin` is a directory");
+        assert_eq!(
+            describe("no-such-program|cat"),
+            "there is no program `no-such-program` on the PATH"
+        );
+        assert_eq!(describe("~/plain -x"), "`~/plain` may not be run (chmod +x ~/plain)");
+        assert!(describe("~/typo").starts_with("`~/typo` cannot be run: No such file"));
+        assert_eq!(describe("/usr/bin"), "`/usr/bin` is a directory");
     }
 }

@@ -61,7 +61,8 @@ fn first_frame<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str, &'
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::sanitize::{Source, frame_quote};
+    use deputize_core::sanitize::frame_quote;
+    use deputize_core::source::Source;
     use serde_json::json;
 
     use super::*;
@@ -74,8 +75,8 @@ mod tests {
         let alike = "<child:x abc>\nno frame\n</abc>";
         assert_eq!(without_child_frames(&framed(alike)), alike);
         let result = |summary: &str| json!({"results": [{"summary": summary}]}).to_string();
-        let told = format!("error: it ended early:\n{}\n[Read a again.]", result(&cut));
-        let seen = children_unframed(&told).unwrap();
+        let expected = format!("error: it ended early:\n{}\n[Read a again.]", result(&cut));
+        let seen = children_unframed(&expected).unwrap();
         assert!(seen.starts_with("error: it ended early:\n{") && seen.contains("\\ntwo"), "{seen}");
         assert!(seen.ends_with("\n[Read a again.]") && !seen.contains("child:"), "{seen}");
         let framed = frame_quote(&Source::tool("delegate_task"), &result(&cut)).into_string();

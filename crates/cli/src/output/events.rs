@@ -12,6 +12,7 @@ use deputize_core::hook::HookRun;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Usage};
 use deputize_core::process::ProcessEnd;
+use deputize_core::truncate::truncate_strings;
 use deputize_core::{AgentId, CallId, Event, Outcome, Record, Status};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -322,21 +323,12 @@ fn outcome_of(reply: &Reply) -> &'static str {
 fn arguments(raw: &str) -> Value {
     let Ok(mut value) = serde_json::from_str(raw) else { return Value::String(preview(raw)) };
     if raw.len() > ARGS_BYTES {
-        shorten(&mut value);
+        truncate_strings(&mut value, preview);
         if value.to_string().len() > ARGS_BYTES {
             return Value::String(preview(raw));
         }
     }
     value
-}
-
-fn shorten(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = preview(text),
-        Value::Array(items) => items.iter_mut().for_each(shorten),
-        Value::Object(map) => map.values_mut().for_each(shorten),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 fn model_error(error: &ModelError, cost: Option<Cost>) -> EventBody<'_> {

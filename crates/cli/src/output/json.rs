@@ -157,7 +157,7 @@ mod tests {
             diagnostic_path: Some("/state/a.log".into()),
         };
         let mut end = outcome(&child(0), Status::Completed, ExitReason::Completed);
-        end.found = Some(Box::new(found));
+        end.inspection = Some(Box::new(found));
         writer.add(&child(0), Event::AgentEnd(Box::new(end)));
         let top = outcome(&root(), Status::Completed, ExitReason::Completed);
         let entry = object(&writer, &top)["children"][0].clone();

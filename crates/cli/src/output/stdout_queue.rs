@@ -216,8 +216,9 @@ pub(crate) mod tests {
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
         outlet.push(Vec::new());
         let failure = outlet.failure().unwrap().to_string();
-        let told = "its reader has fallen behind: 10 bytes wait and 1 more came, the limit is 10";
-        assert_eq!(failure, told);
+        let expected =
+            "its reader has fallen behind: 10 bytes wait and 1 more came, the limit is 10";
+        assert_eq!(failure, expected);
         // What was taken before is written as soon as somebody reads.
         let reads = thread::spawn(move || {
             let mut all = String::new();

@@ -9,7 +9,7 @@ use deputize_core::sanitize::for_verbatim_line;
 use deputize_core::{AgentId, ArgumentRole, CallId, Catalog, ToolKind, ToolSpec};
 use serde_json::Value;
 
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// The fewest calls of one tool in one step that are shown as one line.
 const MIN_GROUP: usize = 6;

@@ -64,12 +64,12 @@ pub(super) fn not_begun(line: impl Fn() -> ScreenLine, end: &ToolEnd) -> Vec<Scr
             reasons.entry(error).or_default().push(task_index.saturating_add(1));
         }
     }
-    let told = |(why, tasks): (&str, Vec<u32>)| {
+    let describe = |(why, tasks): (&str, Vec<u32>)| {
         let text = format!("{} not begun: ", task_numbers(&tasks));
         let why = for_terminal_line(why, REMARK_CHARS);
         line().with(Style::Asking, text).with(Style::Plain, why)
     };
-    reasons.into_iter().map(told).collect()
+    reasons.into_iter().map(describe).collect()
 }
 
 /// Names tasks by number, or counts them if they are many.
@@ -100,10 +100,10 @@ fn refusal(end: &ToolEnd) -> Option<String> {
             None => remedies.push((remedy, 1)),
         }
     }
-    let told = |(remedy, times)| match times {
+    let describe = |(remedy, times)| match times {
         1 => str::to_owned(remedy),
         times => format!("{remedy} ({})", count(times, "task")),
     };
-    let told: Vec<String> = remedies.into_iter().map(told).collect();
-    Some(told.join("; ")).filter(|told| !told.is_empty())
+    let texts: Vec<String> = remedies.into_iter().map(describe).collect();
+    Some(texts.join("; ")).filter(|texts| !texts.is_empty())
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use deputize_core::sanitize::{for_terminal_line, for_verbatim_line};
+use deputize_core::wording::count;
 use deputize_runtime::snapshot::{ChangedFile, CommandExit, CommandRecord, RunChanges};
 
 use super::line::{ScreenLine, Style};
 use crate::agent_name::short;
-use crate::wording::count;
 
 /// Files that are listed; more are counted.
 const FILES: usize = 20;
@@ -134,11 +134,11 @@ fn more(all: usize, listed: usize) -> Option<ScreenLine> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::message::CallStatus;
     use deputize_core::process::{ProcessEnd, ProcessExit};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::tool::DisplayedDiff;
     use deputize_core::{Display, Event, ToolEffect};
     use deputize_runtime::SessionSnapshot;
@@ -185,7 +185,7 @@ mod tests {
         for exit in [ProcessExit::AgentEnded, ProcessExit::Killed] {
             let (process, command) = ("p1".to_owned(), "sleep 77".to_owned());
             let (ms, output_bytes, message) = (None, None, None);
-            let sources = BTreeSet::new();
+            let sources = SourceSet::new();
             let end = ProcessEnd { process, command, exit, ms, output_bytes, message, sources };
             writer.add(&root(), Event::ProcessEnd(Box::new(end)));
         }

@@ -2,6 +2,7 @@
 
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::count;
 use deputize_core::{AgentId, Status};
 use deputize_runtime::snapshot::{AgentExit, UnstartedTask};
 use deputize_runtime::{AgentSnapshot, SessionSnapshot};
@@ -9,7 +10,6 @@ use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 use super::agent_text::{error_line, goal_text};
 use super::line::{ScreenLine, Style};
 use crate::agent_name::short;
-use crate::wording::count;
 
 /// Failures that are listed; more are counted.
 const LISTED: usize = 50;
@@ -163,7 +163,7 @@ mod tests {
         Event::AgentEnd(Box::new(outcome))
     }
 
-    fn told(writer: &TestWriter) -> String {
+    fn describe(writer: &TestWriter) -> String {
         let lines = failure_lines(&SessionSnapshot::of(tools(), &writer.records), 60);
         lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn failed_agents_stand_by_their_path_with_their_whole_reason() {
         let mut writer = TestWriter::default();
-        assert_eq!(told(&writer), "");
+        assert_eq!(describe(&writer), "");
         let below = child(1).child(CallId::new(2, 0), 0);
         for (agent, goal) in [
             (root(), "All"),
@@ -194,7 +194,7 @@ mod tests {
         let expected = format!(
             "3 agents failed:\n  ✗ [2/3] 1.0.1: b\n  ✗ [3/3] 1.0.2: c\n    2 agents: no such model\n  ✗ [2/3.1/3] 1.0.1/2.0.0: d\n    {long}"
         );
-        assert_eq!(told(&writer), expected);
+        assert_eq!(describe(&writer), expected);
         assert_eq!(CALL.step, 1, "the calls of the fixture");
     }
 
@@ -210,9 +210,9 @@ mod tests {
         writer
             .add(&root(), end())
             .add(&root(), Event::AgentResume { max_iterations: 9, task: None });
-        assert_eq!(told(&writer), "1 agent failed:\n  ✗ [1/3] 1.0.0: a\n    no");
+        assert_eq!(describe(&writer), "1 agent failed:\n  ✗ [1/3] 1.0.0: a\n    no");
         writer.add(&root(), end()).add(&root(), message());
-        assert_eq!(told(&writer), "");
+        assert_eq!(describe(&writer), "");
     }
 
     #[test]
@@ -223,12 +223,12 @@ mod tests {
             writer.add(&child(index), started(&child(index), "a"));
             writer.add(&child(index), failed(&child(index), &(index % 2).to_string()));
         }
-        let told = told(&writer);
+        let actual = describe(&writer);
         assert!(
-            told.starts_with("60 agents failed:\n") && told.ends_with("  and 10 more"),
-            "{told}"
+            actual.starts_with("60 agents failed:\n") && actual.ends_with("  and 10 more"),
+            "{actual}"
         );
-        assert_eq!(told.lines().filter(|line| line.contains('✗')).count(), 50);
+        assert_eq!(actual.lines().filter(|line| line.contains('✗')).count(), 50);
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         }
         let cut = "Sort the imports of every module of this p…";
         assert_eq!(
-            told(&writer),
+            describe(&writer),
             format!(
                 "3 agents failed:\n  ✗ [1/3] 1.0.0: {cut}\n  ✗ [2/3] 1.0.1: {cut}\n    \
                  2 agents, the first of them: nothing was asked: {}\n  ✗ [3/3] 1.0.2: {cut}\n    \
@@ -271,9 +271,9 @@ mod tests {
             outcome.cause = Some("no route (port 1)".to_owned()).filter(|_| !remark.is_empty());
             writer.add(&child(index), Event::AgentEnd(Box::new(outcome)));
         }
-        let told = told(&writer);
-        assert!(told.ends_with("\n    3 agents: no route (port 1)"), "{told}");
-        assert_eq!(told.matches("no route").count(), 1, "{told}");
+        let actual = describe(&writer);
+        assert!(actual.ends_with("\n    3 agents: no route (port 1)"), "{actual}");
+        assert_eq!(actual.matches("no route").count(), 1, "{actual}");
     }
 
     #[test]
@@ -285,9 +285,9 @@ mod tests {
             writer.add(&child(index), started(&child(index), "a"));
             writer.add(&child(index), failed(&child(index), error));
         }
-        let told = told(&writer);
+        let actual = describe(&writer);
         let end = "    55 agents: no such model\n    5 agents: no such key\n  and 10 more";
-        assert!(told.ends_with(end), "{told}");
+        assert!(actual.ends_with(end), "{actual}");
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
             vec![fact(0, Status::Interrupted), fact(1, Status::Error), fact(2, Status::Error)];
         writer.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "{}", facts));
         assert_eq!(
-            told(&writer),
+            describe(&writer),
             "2 tasks not begun:\n  ✗ [2/3] 1.0.1: b\n  ✗ [3/3] 1.0.2: c\n    \
              2 tasks: its journal cannot be written"
         );

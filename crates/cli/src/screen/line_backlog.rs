@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::line::{ScreenLine, Style};
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Limit on queued lines, in bytes; beyond it, the oldest are dropped.
 pub(super) const WAITING_BYTES: usize = 1024 * 1024;

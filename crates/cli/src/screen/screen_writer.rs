@@ -108,8 +108,7 @@ impl ScreenWriter {
         let columns = columns.saturating_sub(1);
         let most = rows.saturating_sub(2).min(MOST_LINES);
         let now = self.surface.clock.now_ms();
-        let earlier = state.plain.earlier.as_ref();
-        let tree = layout::lines(&state.snapshot, earlier, now, columns, most);
+        let tree = tree_lines(state, now, columns, most);
         if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
             return Vec::new();
         }
@@ -137,9 +136,7 @@ impl ScreenWriter {
         let mut lines = Vec::new();
         if state.live {
             let now = self.surface.clock.now_ms();
-            let earlier = state.plain.earlier.as_ref();
-            let columns = columns.saturating_sub(1);
-            lines = layout::lines(&state.snapshot, earlier, now, columns, MOST_LINES);
+            lines = tree_lines(state, now, columns.saturating_sub(1), MOST_LINES);
         }
         if state.detail != Detail::Quiet {
             // What an earlier run changed was shown at its end.
@@ -156,6 +153,14 @@ impl ScreenWriter {
     fn size(&self) -> (usize, usize) {
         self.surface.size.as_ref().map_or((usize::MAX, usize::MAX), |size| size())
     }
+}
+
+/// Returns the tree of agents, once something happens in this run.
+fn tree_lines(state: &ScreenState, now: u64, columns: usize, most: usize) -> Vec<ScreenLine> {
+    if !state.has_news {
+        return Vec::new();
+    }
+    layout::lines(&state.snapshot, state.plain.earlier.as_ref(), now, columns, most)
 }
 
 /// Lines as they stand on a terminal of so many columns.

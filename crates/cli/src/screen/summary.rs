@@ -2,7 +2,7 @@
 
 use deputize_core::compaction::Compaction;
 
-pub(super) use crate::wording::count;
+pub(super) use deputize_core::wording::count;
 
 /// A number of tokens, as `950`, `12.3k`, `4.5M`.
 pub(crate) fn tokens(count: u64) -> String {
@@ -68,9 +68,9 @@ mod tests {
             ["7 s", "2 m 05 s", "1 h 02 m"]
         );
         assert_eq!(seconds(12_345), "12.3 s");
-        let told = |usd| dollars(Some(usd)).unwrap_or_default();
+        let describe = |usd| dollars(Some(usd)).unwrap_or_default();
         assert_eq!(
-            [told(0.00001), told(0.002_84), told(0.5), told(12.345)],
+            [describe(0.00001), describe(0.002_84), describe(0.5), describe(12.345)],
             ["<$0.0001", "$0.0028", "$0.5000", "$12.35"]
         );
         assert_eq!((dollars(None), dollars(Some(0.0))), (None, None));

@@ -9,7 +9,7 @@ use deputize_core::model::RawCall;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Record};
 
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Maximum number of characters of a call that are shown.
 const CALL_CHARS: usize = 300;

@@ -1,15 +1,16 @@
 //! Piped input beside a task, as it is put before the person's words in a message.
 
-use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use deputize_core::sanitize::{Secrets, Source, frame_quote};
+use deputize_core::sanitize::{Secrets, frame_quote};
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::truncate::truncate_lines;
 
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// Name of the frame.
 const NAME: &str = "stdin";
@@ -99,7 +100,7 @@ pub(crate) fn message(material: Option<&str>, words: &str) -> String {
 }
 
 /// Returns the sources of a message with this material, beside the person.
-pub(crate) fn sources_of(material: Option<&str>) -> BTreeSet<Source> {
+pub(crate) fn sources_of(material: Option<&str>) -> SourceSet {
     material.map(|_| Source::input(NAME)).into_iter().collect()
 }
 

@@ -21,11 +21,11 @@ fn pipe(text: &[u8]) -> (File, io::PipeWriter) {
 
 /// Reads standard input with a silence limit of zero.
 fn with<T>(file: &File, is_terminal: bool, read: impl Fn(&TaskInput<'_>) -> T) -> (T, String) {
-    let told = RefCell::new(String::new());
-    let tell = |text: &str| told.borrow_mut().push_str(text);
-    let input = TaskInput { file, is_terminal, patience: Duration::ZERO, tell: &tell };
+    let collected = RefCell::new(String::new());
+    let tell = |text: &str| collected.borrow_mut().push_str(text);
+    let input = TaskInput { file, is_terminal, timeout: Duration::ZERO, tell: &tell };
     let done = read(&input);
-    (done, told.into_inner())
+    (done, collected.into_inner())
 }
 
 fn task(argument: Option<&str>, input: &[u8], terminal: bool) -> String {
@@ -45,8 +45,8 @@ fn the_words_are_the_argument_or_a_pipe() {
 fn what_is_no_task_is_said() {
     assert!(task(None, b"x", true).starts_with("there is no task"));
     for (argument, input) in [(None, &b" \n"[..]), (Some(""), b"x")] {
-        let told = task(argument, input, false);
-        assert!(told.starts_with("the task is empty: give it as an argument"), "{told}");
+        let actual = task(argument, input, false);
+        assert!(actual.starts_with("the task is empty: give it as an argument"), "{actual}");
     }
     assert_eq!(task(None, b"\xff", false), "the task is not UTF-8 text");
     assert!(task(None, &vec![b'x'; TASK_BYTES + 1], false).contains("more than 1048576 bytes"));
@@ -87,13 +87,13 @@ fn more_than_a_run_can_carry_is_an_error_that_says_what_to_do() {
 #[test]
 fn a_pipe_that_nobody_writes_to_holds_nothing_up_and_is_reported() {
     let (silent, _held) = pipe(b"");
-    let (done, told) = with(&silent, false, |input| piped(Some("do it"), input));
+    let (done, actual) = with(&silent, false, |input| piped(Some("do it"), input));
     assert_eq!(done.unwrap(), None);
-    assert!(told.starts_with("warning: standard input is a pipe, and nothing came"), "{told}");
-    assert!(told.contains("`< /dev/null`"), "{told}");
-    let (done, told) = with(&silent, false, |input| words(None, false, input));
+    assert!(actual.starts_with("warning: standard input is a pipe, and nothing came"), "{actual}");
+    assert!(actual.contains("`< /dev/null`"), "{actual}");
+    let (done, actual) = with(&silent, false, |input| words(None, false, input));
     assert_eq!(done.unwrap(), None);
-    assert!(told.starts_with("warning: "), "{told}");
+    assert!(actual.starts_with("warning: "), "{actual}");
 }
 
 #[test]
@@ -101,23 +101,23 @@ fn a_pipe_that_has_begun_is_read_to_its_end() {
     let (begun, held) = pipe(b"half");
     let held = RefCell::new(Some(held));
     // That it is waited for is told, and here ends it.
-    let told = RefCell::new(Vec::new());
+    let collected = RefCell::new(Vec::new());
     let tell = |text: &str| {
-        told.borrow_mut().push(text.to_owned());
+        collected.borrow_mut().push(text.to_owned());
         let mut held = held.borrow_mut().take().unwrap();
         held.write_all(b" and half").unwrap();
     };
     let input =
-        TaskInput { file: &begun, is_terminal: false, patience: Duration::ZERO, tell: &tell };
+        TaskInput { file: &begun, is_terminal: false, timeout: Duration::ZERO, tell: &tell };
     assert_eq!(piped(Some("do it"), &input).unwrap(), Some(b"half and half".to_vec()));
     let waiting = "note: waiting for the end of standard input, 4 bytes so far";
-    assert_eq!(told.into_inner(), [waiting]);
+    assert_eq!(collected.into_inner(), [waiting]);
 }
 
 #[test]
 fn what_is_not_open_for_reading_has_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let closed = File::create(dir.path().join("out")).unwrap();
-    let (done, told) = with(&closed, false, |input| piped(Some("do it"), input));
-    assert_eq!((done.unwrap(), told.as_str()), (None, ""));
+    let (done, actual) = with(&closed, false, |input| piped(Some("do it"), input));
+    assert_eq!((done.unwrap(), actual.as_str()), (None, ""));
 }

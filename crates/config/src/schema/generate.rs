@@ -62,6 +62,9 @@ fn flatten_choice(schema: &mut Map<String, Value>) {
     let mut text = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     for variant in variants {
         let about = variant.get("description").and_then(Value::as_str).unwrap_or_default();
+        if about.is_empty() {
+            continue;
+        }
         text.push_str(&format!("\n- {}: {about}", variant.get("const").unwrap_or(&Value::Null)));
     }
     schema.remove("oneOf");

@@ -222,7 +222,7 @@ pub struct TaskCostEstimator {
 /// Cost of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TaskCost {
-    /// Amount spent.
+    /// Cost so far.
     pub spent: Cost,
     /// Maximum of spent and reserved amounts at any moment.
     pub peak: Cost,

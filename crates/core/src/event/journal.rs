@@ -7,6 +7,15 @@ use serde_json::value::RawValue;
 use super::{Event, Record};
 use crate::future::BoxFuture;
 
+/// A record, with its event as [`Journal::encode`] returned it.
+#[derive(Debug)]
+pub struct EncodedRecord {
+    /// The record.
+    pub record: Record,
+    /// Its event, as JSON.
+    pub event: Box<RawValue>,
+}
+
 /// Stores records.
 pub trait Journal: Send + Sync {
     /// Returns an event as JSON, as it will be stored. Records wait for each other while one is
@@ -16,19 +25,20 @@ pub trait Journal: Send + Sync {
     /// If the event has no JSON.
     fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError>;
 
-    /// Appends a record, with its event as [`Journal::encode`] returned it. When this returns, the
-    /// record survives the end of this process.
+    /// Appends records that follow each other, with one write where it can. When this returns, they
+    /// survive the end of this process.
     ///
     /// # Errors
-    /// If the record could not be stored. It must not be acted on then.
-    fn append(&self, record: &Record, event: &RawValue) -> Result<(), JournalError>;
+    /// If the records could not be stored. None of them must be acted on then.
+    fn append(&self, records: &[EncodedRecord]) -> Result<(), JournalError>;
 
     /// Encodes the event of a record, and appends the record.
     ///
     /// # Errors
     /// As those of [`Journal::append`].
     fn append_record(&self, record: &Record) -> Result<(), JournalError> {
-        self.append(record, &self.encode(&record.event)?)
+        let event = self.encode(&record.event)?;
+        self.append(&[EncodedRecord { record: record.clone(), event }])
     }
 
     /// Waits until all records up to this one survive a crash of the machine.
@@ -50,7 +60,7 @@ fn room(error: &std::io::Error) -> &'static str {
 pub struct JournalError {
     /// The session file.
     pub path: PathBuf,
-    /// The cause.
+    /// Underlying error.
     #[source]
     pub source: std::io::Error,
 }

@@ -6,7 +6,7 @@ use super::outage::FORGET;
 
 /// After this long without admitting anyone because of a limit, one more request is admitted: the
 /// cause may be a long reply rather than a limit.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const ADMIT_AFTER: Duration = Duration::from_secs(10);
 
 /// The number of requests at once and their distance, as rate limits and responses have shown.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Pacing {
     pub(super) fn next_send(&self, unanswered: u32, closed_until: Duration) -> Duration {
         let is_full = self.limit.is_some_and(|limit| unanswered >= limit);
         match is_full {
-            true => self.last_sent.max(closed_until) + PATIENCE,
+            true => self.last_sent.max(closed_until) + ADMIT_AFTER,
             false => self.last_sent + self.pace,
         }
     }

@@ -1,7 +1,7 @@
 //! The limiter, case by case, and its bounds under any sequence.
 
 use super::outage::{FORGET, REST};
-use super::pacing::PATIENCE;
+use super::pacing::ADMIT_AFTER;
 use super::*;
 
 const POLICY: RetryPolicy = RetryPolicy {
@@ -255,7 +255,7 @@ proptest::proptest! {
                     if let Admission::Go(leave) = gate.admit(gate.queue_position(), now) {
                         out.push(leave);
                         proptest::prop_assert!(now >= gate.outage.closed_until);
-                        let patient = now >= sent + PATIENCE;
+                        let patient = now >= sent + ADMIT_AFTER;
                         proptest::prop_assert!(patient || gate.pacing.limit().is_none_or(|limit| out.len() <= limit as usize));
                         sent = now;
                     }

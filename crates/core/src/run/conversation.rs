@@ -7,6 +7,7 @@ use crate::compaction::{Compaction, CompactionInput};
 use crate::message::{Message, UserMessage};
 use crate::name::ChildEndId;
 use crate::source::Source;
+use crate::source_set::SourceSet;
 
 /// A conversation, and the messages that wait until its calls have results.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +93,7 @@ impl Conversation {
         }
         let replaced = self.messages.iter().enumerate().filter(|(at, _)| !part.keeps(*at));
         let sources = replaced.flat_map(|(_, message)| message.sources());
-        let mut sources: BTreeSet<Source> = sources.cloned().collect();
+        let mut sources: SourceSet = sources.cloned().collect();
         sources.insert(Source::summary(&request.model));
         let tail = self.messages.split_off(part.end);
         let mut at = 0;

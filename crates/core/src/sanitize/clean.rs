@@ -10,7 +10,7 @@ use crate::escape::is_invisible;
 /// Text without anything that a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanText<'t> {
-    /// The text.
+    /// The text without what was removed.
     pub text: Cow<'t, str>,
     /// Number of invisible characters that were removed.
     pub invisible: usize,
@@ -65,12 +65,18 @@ pub fn clean(text: &str) -> CleanText<'_> {
 /// Like [`clean`], for people: marks of chat formats stay unchanged.
 pub(super) fn visible(text: &str) -> CleanText<'_> {
     let mut out = CleanText { text: Cow::Borrowed(text), invisible: 0, sequences: 0, marks: 0 };
-    let plain = |b: u8| (b' '..=b'~').contains(&b) || b == b'\n' || b == b'\t';
-    if !text.bytes().all(plain) {
+    if !is_plain(text) {
         let text = without_controls(text, &mut out.sequences);
         out.text = Cow::Owned(without_invisible(&text, &mut out.invisible));
     }
     out
+}
+
+/// Returns whether a text has nothing but printable ASCII, newlines and tabs. It is looked at in
+/// blocks, which the compiler compares as a whole.
+fn is_plain(text: &str) -> bool {
+    let plain = |b: &u8| (b' '..=b'~').contains(b) | (*b == b'\n') | (*b == b'\t');
+    text.as_bytes().chunks(64).all(|block| block.iter().fold(true, |all, b| all & plain(b)))
 }
 
 fn without_controls(text: &str, sequences: &mut usize) -> String {

@@ -252,7 +252,7 @@ fn rewritten<'t>(
     let mut out = String::new();
     let mut done = 0;
     let mut from = 0;
-    while let Some(at) = text.get(from..).and_then(|rest| rest.find(first)).map(|at| from + at) {
+    while let Some(at) = find_any(text, from, first) {
         let rest = text.get(at..).unwrap_or_default();
         let step = rest.chars().next().map_or(1, char::len_utf8);
         match instead(rest) {
@@ -270,4 +270,21 @@ fn rewritten<'t>(
     }
     out.push_str(text.get(done..).unwrap_or_default());
     Cow::Owned(out)
+}
+
+/// Returns where the first of up to three characters stands at or after a position. Nearly all texts
+/// have none, so their first bytes are looked for, many at once.
+fn find_any(text: &str, mut from: usize, any: &[char]) -> Option<usize> {
+    let byte = |n: usize| {
+        let character = any.get(n).or(any.first())?;
+        character.encode_utf8(&mut [0; 4]).bytes().next()
+    };
+    let (one, two, three) = (byte(0)?, byte(1)?, byte(2)?);
+    loop {
+        let at = from + memchr::memchr3(one, two, three, text.as_bytes().get(from..)?)?;
+        if text.get(at..).is_some_and(|rest| rest.starts_with(any)) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }

@@ -33,13 +33,13 @@ pub enum CatalogError {
          `register_tool!` beside its types"
     )]
     Empty {
-        /// The crate.
+        /// Name of the crate.
         krate: &'static str,
     },
     /// Two tools have the same name.
     #[error("two tools are called `{name}`: one of {first}, one of {second}; rename one of them")]
     Twice {
-        /// The name.
+        /// Name of the tool.
         name: ToolName,
         /// Origin of the first tool.
         first: Origin,
@@ -49,9 +49,9 @@ pub enum CatalogError {
     /// A toolset has an invalid name.
     #[error("tool `{tool}` of crate `{krate}` names a bad toolset")]
     Toolset {
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
-        /// The crate.
+        /// Name of the crate.
         krate: &'static str,
         /// Why the name is invalid.
         #[source]

@@ -27,7 +27,7 @@ pub use spawn::{
 pub struct AgentView {
     /// The specification it was made from.
     pub spec: Arc<AgentSpec>,
-    /// Its rights.
+    /// What it may do.
     pub authority: Arc<Authority>,
     /// The program's tools; the authority determines which of them the agent has.
     pub catalog: Arc<Catalog>,
@@ -93,7 +93,7 @@ pub struct SessionView {
     pub files: FileLedger,
     /// Settings and other values that the program gives its tools.
     pub settings: ResourceMap,
-    /// Spawns agents.
+    /// Starts children of its agents.
     pub spawn: Arc<dyn Spawn>,
     /// Views and controls agents.
     pub control: Arc<dyn AgentControl>,
@@ -108,7 +108,7 @@ impl fmt::Debug for SessionView {
 /// Context of a tool call.
 #[derive(Debug, Clone)]
 pub struct ToolCx {
-    /// The call.
+    /// ID of the call.
     pub call: CallId,
     /// The agent that calls.
     pub agent: Arc<AgentView>,

@@ -14,7 +14,7 @@ pub struct CatalogEntry {
     pub toolset: ToolsetName,
     /// Where it comes from.
     pub origin: Origin,
-    /// The tool.
+    /// Implementation of the tool.
     pub tool: Arc<dyn Tool>,
 }
 

@@ -13,7 +13,7 @@ use crate::tool_spec::ToolDecl;
 /// The arguments of [`ToolIndex::call`]: an object with these members.
 #[derive(Debug, Clone, Deserialize)]
 pub struct IndexedCall {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
     /// Its arguments, by its schema.
     #[serde(default)]

@@ -66,9 +66,12 @@ fn what_is_said_beside_calls_is_no_closing_answer() {
         answer_calls(&mut run, "ok");
         run.apply(budget);
         run.apply(last);
-        let (status, reason, told) = end(&run);
+        let (status, reason, actual) = end(&run);
         assert_eq!((status, reason), (expected, ExitReason::Budget));
-        assert_eq!((told == text, error(&run).is_some()), (status == Status::Failed, told == text));
+        assert_eq!(
+            (actual == text, error(&run).is_some()),
+            (status == Status::Failed, actual == text)
+        );
     }
     // Even where nothing was expected any more.
     let mut run = started(9);

@@ -5,7 +5,6 @@
 mod ends;
 mod laws;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
@@ -14,6 +13,7 @@ use deputize_core::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, U
 use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::{Input, Run, Step, WrapUpReason};
+use deputize_core::source_set::SourceSet;
 use deputize_core::{AgentId, CallId, CancelReason, Message, SessionId, Status, ToolResult};
 
 fn limits(max_iterations: u32) -> AgentLimits {
@@ -55,7 +55,7 @@ fn result(call: deputize_core::CallId, words: &str) -> ToolResult {
         text: ModelText::own(words),
         fingerprint: words.into(),
         images: Vec::new(),
-        sources: BTreeSet::new(),
+        sources: SourceSet::new(),
     }
 }
 
@@ -192,7 +192,7 @@ fn ended(index: u32) -> UserMessage {
         text: format!("{child} has ended"),
         from: Some(ChildEndId { child, number: 1 }),
         images: Vec::new(),
-        sources: BTreeSet::new(),
+        sources: SourceSet::new(),
     }
 }
 
@@ -244,11 +244,11 @@ const LATER: &str = "[A message arrived after this answer. In reply to it:]";
 fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply::text("m", "The report.")));
-    for (told, said) in [("Are you done?", "Yes."), ("Sure?", "The report."), ("So?", "")] {
+    for (actual, said) in [("Are you done?", "Yes."), ("Sure?", "The report."), ("So?", "")] {
         run.apply(Input::Rest);
         // Resting twice, as after a restart, changes nothing.
         run.apply(Input::Rest);
-        run.apply(Input::Message(&message(told)));
+        run.apply(Input::Message(&message(actual)));
         run.apply(Input::Reply(&Reply::text("m", said)));
     }
     assert!(matches!(run.step(), Step::Ask { .. }), "an empty reply is asked for again, once");

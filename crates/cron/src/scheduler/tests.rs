@@ -98,7 +98,7 @@ impl SchedulerFixture {
     /// reported.
     async fn serve(&self, span: Duration, takes: Duration) -> (Vec<String>, Vec<String>) {
         let runner = SleepingRunner { clock: &self.clock, takes, runs: Mutex::default() };
-        let told = Mutex::new(Vec::new());
+        let collected = Mutex::new(Vec::new());
         let watch = |event: JobEvent<'_>| {
             let text = match event {
                 JobEvent::Started(name, cause) => format!("{name} started: {cause:?}"),
@@ -110,7 +110,7 @@ impl SchedulerFixture {
                 }
                 JobEvent::Fault(error) => format!("fault: {error}"),
             };
-            told.lock().push(text);
+            collected.lock().push(text);
         };
         let scheduler = Scheduler {
             store: &self.store,
@@ -129,7 +129,7 @@ impl SchedulerFixture {
         };
         let (served, ()) = tokio::join!(scheduler.serve(&cancel), end);
         served.unwrap();
-        (runner.runs.into_inner(), told.into_inner())
+        (runner.runs.into_inner(), collected.into_inner())
     }
 }
 
@@ -163,12 +163,12 @@ async fn a_job_that_runs_is_not_started_again_and_others_wait_for_a_slot() {
     let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
     fixture.add("long", "every 10m", |job| job);
     fixture.add("other", "every 15m", |job| job);
-    let (runs, told) =
+    let (runs, actual) =
         fixture.serve(Duration::from_secs(41 * 60), Duration::from_secs(25 * 60)).await;
     // `other` is due while `long` has the only slot, and is not missed.
     assert_eq!(runs, ["long 11-27 10:10", "other 11-27 10:35"]);
-    let still = told.iter().filter(|told| *told == "long still runs").count();
-    assert!(still >= 2, "{told:?}");
+    let still = actual.iter().filter(|actual| *actual == "long still runs").count();
+    assert!(still >= 2, "{actual:?}");
     assert_eq!(fixture.history("other").last.unwrap().status, RunStatus::Interrupted);
 }
 
@@ -179,9 +179,9 @@ async fn what_was_missed_is_left_out_or_made_up_for_once() {
     fixture.add("makes-up", "every 1h", |job| Job { missed: Some(MissedPolicy::Once), ..job });
     fixture.add("single", "at 2026-11-27T11:00:00Z", |job| job);
     tokio::time::advance(Duration::from_secs(5 * 3600 + 600)).await;
-    let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    let (runs, actual) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
     assert_eq!(runs, ["makes-up 11-27 15:10", "single 11-27 15:10"]);
-    assert!(told.contains(&"skips missed".to_owned()), "{told:?}");
+    assert!(actual.contains(&"skips missed".to_owned()), "{actual:?}");
     let (runs, _) = fixture.serve(hours(1), Duration::from_secs(1)).await;
     assert_eq!(runs, ["makes-up 11-27 16:00", "skips 11-27 16:00"]);
 }
@@ -209,10 +209,10 @@ async fn a_job_whose_history_is_damaged_is_held_until_the_file_is_deleted() {
     assert_eq!(runs, ["single 11-27 10:01"]);
     let file = fixture.dir.path().join("cron/history/single.json");
     std::fs::write(&file, "{").unwrap();
-    let (runs, told) = fixture.serve(hours(1), Duration::from_secs(1)).await;
+    let (runs, actual) = fixture.serve(hours(1), Duration::from_secs(1)).await;
     assert_eq!(runs, [""; 0]);
     assert_eq!(
-        told,
+        actual,
         [format!(
             "fault: `{}` is not a valid history of runs, so its job is held: delete the file to let \
              the job run again",
@@ -240,7 +240,7 @@ async fn a_run_that_was_cut_off_begins_again_only_if_its_job_says_so() {
         let shown = fixture.store.present_history(&name).unwrap().last.unwrap();
         assert_eq!(shown.status, RunStatus::CutOff, "no program runs it");
     }
-    let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    let (runs, actual) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
     assert_eq!(runs, ["again 11-27 10:00"]);
     let expected = [
         "again cut off: true",
@@ -249,7 +249,7 @@ async fn a_run_that_was_cut_off_begins_again_only_if_its_job_says_so() {
         "again started: BrokenOff",
         "again completed",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
     assert_eq!(fixture.history("again").last.unwrap().attempts, 2);
     for name in ["not", "single"] {
         let last = fixture.history(name).last.unwrap();
@@ -258,9 +258,9 @@ async fn a_run_that_was_cut_off_begins_again_only_if_its_job_says_so() {
     }
     // It is told once, and a person can have it run.
     fixture.store.request_run(&fixture.name("single")).unwrap();
-    let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    let (runs, actual) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
     assert_eq!(runs, ["single 11-27 10:01"]);
-    assert_eq!(told, ["single started: Requested", "single completed"]);
+    assert_eq!(actual, ["single started: Requested", "single completed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,12 +309,12 @@ async fn runs_end_at_their_time_and_a_fault_is_one_failed_run() {
     fixture.add("slow", "at 2026-11-27T10:01:00Z", |job| Job { timeout_seconds: Some(60), ..job });
     fixture.add("faulty", "at 2026-11-27T10:30:00Z", |job| Job { prompt: "panic".into(), ..job });
     std::fs::write(fixture.dir.path().join("cron/jobs/broken.json"), "{").unwrap();
-    let (_, told) = fixture.serve(hours(1), hours(2)).await;
+    let (_, actual) = fixture.serve(hours(1), hours(2)).await;
     assert_eq!(
-        told[1..],
+        actual[1..],
         ["slow started: OnTime", "slow timeout", "faulty started: OnTime", "faulty failed"]
     );
-    assert!(told[0].starts_with("fault: ") && told[0].contains("broken.json"), "{told:?}");
+    assert!(actual[0].starts_with("fault: ") && actual[0].contains("broken.json"), "{actual:?}");
     let last = fixture.history("slow").last.unwrap();
     assert_eq!(last.note.as_deref(), Some("it took more than 60 s"));
     assert_eq!(last.ended_ms.unwrap() - last.started_ms, 60_000);
@@ -326,9 +326,9 @@ async fn a_run_is_begun_on_request_and_one_program_serves() {
     fixture.add("idle", "every 9h", |job| Job { paused: true, ..job });
     let name = fixture.name("idle");
     fixture.store.request_run(&name).unwrap();
-    let (runs, told) = fixture.serve(hours(20), Duration::from_secs(1)).await;
+    let (runs, actual) = fixture.serve(hours(20), Duration::from_secs(1)).await;
     assert_eq!(runs, ["idle 11-27 10:00"]);
-    assert_eq!(told[0], "idle started: Requested");
+    assert_eq!(actual[0], "idle started: Requested");
     // One that comes while the job runs waits for its end.
     fixture.store.request_run(&name).unwrap();
     let again = async {

@@ -37,7 +37,7 @@ fn jobs_are_made_changed_and_removed_with_their_history() {
     store.create(&job("a")).unwrap();
     assert_eq!(store.history(&job("a").name).unwrap(), JobHistory::default());
     let missing = store.get(&job("c").name).unwrap_err().to_string();
-    assert_eq!(missing, "there is no job `c`; there are: a, b");
+    assert_eq!(missing, "there is no job `c`; known: a, b");
     assert!(!store.record(&job("c").name, |history| history.runs = 1).unwrap());
     assert!(store.request_run(&job("c").name).is_err() && store.remove(&job("c").name).is_err());
     let mode = |path: &str| {

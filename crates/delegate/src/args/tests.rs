@@ -149,14 +149,14 @@ fn a_schema_that_would_never_be_done_is_an_error_of_its_task() {
         ]}),
         &DelegationConfig::default(),
     );
-    let told: Vec<_> = reading.errors.iter().map(|it| (it.code, it.remedy.as_str())).collect();
+    let actual: Vec<_> = reading.errors.iter().map(|it| (it.code, it.remedy.as_str())).collect();
     let unfolds = "`output_schema` must be a JSON Schema: a schema must not unfold to more than \
                    100000 parts, each `$ref` replaced by what it refers to: refer to \
                    definitions less often, or write it flatter (a definition may refer to itself)";
     let outside = "`output_schema` must be a JSON Schema: it refers to something outside itself; \
                    put that under `$defs`";
     assert_eq!(
-        told,
+        actual,
         [
             (CallErrorCode::Schema, format!("task 1: {unfolds}").as_str()),
             (CallErrorCode::Schema, &format!("task 2: {unfolds}")),

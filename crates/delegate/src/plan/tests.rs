@@ -4,7 +4,6 @@ use std::sync::Arc;
 use deputize_core::ToolDecl;
 use deputize_core::agent::Role;
 use deputize_core::authority::{ApproverMode, Grant};
-use deputize_core::profile::Profile;
 use deputize_core::source::Source;
 use serde_json::{Value, json};
 
@@ -112,11 +111,11 @@ fn a_fork_with_another_model_or_effort_is_told_that_no_cache_serves_it() {
     };
     assert_eq!(warnings(None, None), "");
     assert_eq!(warnings(Some("low"), None), "");
-    let told = "task 0 begins with your conversation and another";
+    let expected = "task 0 begins with your conversation and another";
     let loss = "no cache serves what it begins with";
-    assert_eq!(warnings(Some("high"), None), format!("{told} effort, `high`: {loss}"));
+    assert_eq!(warnings(Some("high"), None), format!("{expected} effort, `high`: {loss}"));
     let model = warnings(Some("high"), Some("local/small"));
-    assert_eq!(model, format!("{told} model, `local/small`: {loss}"));
+    assert_eq!(model, format!("{expected} model, `local/small`: {loss}"));
 }
 
 #[test]
@@ -195,9 +194,9 @@ fn a_configured_workspace_holds_where_the_agent_may_be_there() {
         };
         made(&family, &json!({"goal": "A"}), &config).unwrap().specs[0].clone()
     };
-    let told = cwd("/repo/app/web");
-    assert_eq!(told.cwd, Path::new("/repo/app/web"));
-    assert!(told.system.concat().contains("WORKSPACE PATH:\n/repo/app/web\n"));
+    let actual = cwd("/repo/app/web");
+    assert_eq!(actual.cwd, Path::new("/repo/app/web"));
+    assert!(actual.system.concat().contains("WORKSPACE PATH:\n/repo/app/web\n"));
     assert_eq!(cwd("web").cwd, Path::new("/repo/app"));
     // One that the agent may not read is passed over, however it is configured.
     let mut bounded = ParentFixture::new(TOOLS);

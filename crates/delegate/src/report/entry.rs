@@ -7,8 +7,9 @@ use deputize_core::budget::shown_usd;
 use deputize_core::file_state::FileVersion;
 use deputize_core::outcome::{ExitReason, ToolTrace};
 use deputize_core::sanitize::{
-    Source, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
+    clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
 };
+use deputize_core::source::Source;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{AgentId, Outcome, Status};
 use serde::Serialize;
@@ -219,7 +220,7 @@ pub(super) fn entry<'a>(
     audience: Audience,
     words: ChildText<'a>,
 ) -> ReportEntry<'a> {
-    let kept = seen.kept_of(index);
+    let kept = seen.saved_output(index);
     let path = |path: &'a Option<PathBuf>| path.as_deref().map(|path| audience.path(path));
     ReportEntry {
         files: EntryFiles {
@@ -289,11 +290,11 @@ fn observations<'a>(
 /// Returns the path of the child's session. A model gets it if the session may hold more than the
 /// outcome.
 fn session_path(outcome: &Outcome, audience: Audience) -> Option<Cow<'_, str>> {
-    let told = match audience {
+    let shown = match audience {
         Audience::Host => true,
         Audience::Model(lists) => lists.session && outcome.exit_reason != ExitReason::Completed,
     };
-    outcome.session_path.as_deref().filter(|_| told).map(|path| audience.path(path))
+    outcome.session_path.as_deref().filter(|_| shown).map(|path| audience.path(path))
 }
 
 /// Whether a model answered. Until then an outcome has the name by which agents know its model,
@@ -312,7 +313,7 @@ impl OmittedCounts {
     ) -> Self {
         let receipts = &outcome.receipts;
         let lists = audience.lists();
-        let kept = seen.kept_of(index).and_then(|kept| kept.whole.as_deref());
+        let kept = seen.saved_output(index).and_then(|kept| kept.whole.as_deref());
         Self {
             tool_trace: outcome.trace.len().saturating_sub(lists.trace),
             files_written: files_written(outcome).count().saturating_sub(lists.receipts),
@@ -454,7 +455,7 @@ pub(super) fn said(
 
 /// Returns the note on where the whole answer is.
 pub(super) fn beside_part(index: u32, outcome: &Outcome, seen: HostObservations<'_>) -> String {
-    match seen.kept_of(index).and_then(|kept| kept.summary.as_ref()) {
+    match seen.saved_output(index).and_then(|kept| kept.summary.as_ref()) {
         Some(_) => "; the whole answer: see `summary_path`".to_owned(),
         None => format!("; the whole answer: {}", whole(&outcome.agent, seen)),
     }
@@ -462,7 +463,7 @@ pub(super) fn beside_part(index: u32, outcome: &Outcome, seen: HostObservations<
 
 /// Where the whole answer of a child is, for a text that has no `summary_path`.
 pub(super) fn where_whole(outcome: &Outcome, seen: HostObservations<'_>) -> String {
-    match seen.kept.first().and_then(|kept| kept.summary.as_deref()) {
+    match seen.saved_outputs.first().and_then(|kept| kept.summary.as_deref()) {
         Some(path) => format!("`{}`", for_exact_line(&path.to_string_lossy(), PATH_CHARS)),
         None => whole(&outcome.agent, seen),
     }

@@ -25,6 +25,8 @@ const ANSWER_FEW: usize = 300;
 const BOTH_ENDS: usize = 400;
 /// How many bytes of an answer may be behind one that is shown: the others cannot be seen.
 const UNSEEN: usize = 4;
+/// How many bytes every entry has: those of its keys.
+pub(super) const LEAST_ENTRY: usize = 200;
 /// How near to the most that fits an answer is cut, in bytes.
 const NEAR: usize = 32;
 
@@ -91,13 +93,26 @@ pub(super) fn fit<'a>(
     share: ReportShare,
 ) -> (FittedEntry<'a>, Truncation) {
     let fitting = EntryFit::of(index, outcome, seen, share);
-    let has_room = fitting.least_bytes() <= share.bytes;
-    let fitted =
-        if has_room { fitting.beside_all().or_else(|| fitting.beside_part()) } else { None };
+    let has_room = || fitting.least_bytes() <= share.bytes;
+    // Of thousands of children none has room for an entry, and of a few each has it for all.
+    let fitted = if share.bytes < LEAST_ENTRY {
+        None
+    } else {
+        fitting.beside_all().or_else(|| has_room().then(|| fitting.beside_part()).flatten())
+    };
     // The whole entry has the answer and its value too.
     let bare =
         || (FittedEntry::Bare(fitting.bare()), Truncation { bare: true, ..Truncation::default() });
     fitted.unwrap_or_else(bare)
+}
+
+#[cfg(test)]
+pub(super) fn least_bytes(
+    outcome: &Outcome,
+    seen: HostObservations<'_>,
+    share: ReportShare,
+) -> usize {
+    EntryFit::of(0, outcome, seen, share).least_bytes()
 }
 
 struct EntryFit<'a> {

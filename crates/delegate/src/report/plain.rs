@@ -3,7 +3,8 @@
 use deputize_core::message::ModelText;
 use deputize_core::outcome::ExitReason;
 use deputize_core::prompt::FillError;
-use deputize_core::sanitize::{Source, for_exact_line};
+use deputize_core::sanitize::for_exact_line;
+use deputize_core::source::Source;
 use deputize_core::{Outcome, Status, ToolCallResult, ToolError, ToolOutput};
 
 use super::entry::{error, where_whole};
@@ -22,7 +23,7 @@ pub(crate) fn lay_out_plain(
     seen: HostObservations<'_>,
     limits: ReportLimits<'_>,
 ) -> Result<(ToolCallResult, Truncation), FillError> {
-    let kept = seen.kept.first();
+    let kept = seen.saved_outputs.first();
     let aside = limits.whole(1) / ASIDE;
     let most = limits.plain();
     let mut output = ToolOutput {

@@ -10,7 +10,7 @@ use deputize_core::clock::FixedClock;
 use deputize_core::file_state::{FileLedger, FileVersion};
 use deputize_core::model::Usage;
 use deputize_core::outcome::{ExitReason, Receipts};
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_core::tool::{
     AgentControl, ChildLifecycle as _, ChildStart, DescendantCounts, DescendantLimit, SessionView,
     Spawn, SpawnConditions,
@@ -95,7 +95,7 @@ impl Agent for Child {
             }
             let parent = self.parent.upgrade().unwrap();
             let found = self.lifecycle.inspect(&parent, &self.spec, &outcome).await;
-            outcome.found = found.map(Box::new);
+            outcome.inspection = found.map(Box::new);
             outcome
         })
     }
@@ -164,7 +164,7 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         trace: Vec::new(),
         receipts: Receipts::default(),
         below: BTreeMap::new(),
-        found: None,
+        inspection: None,
         session_path: None,
     }
 }
@@ -191,7 +191,7 @@ impl Spawn for Home {
     fn attach<'a>(
         &'a self,
         parent: &'a AgentView,
-        children: Vec<&'a AgentSpec>,
+        children: Vec<&'a Arc<AgentSpec>>,
         per_session: Option<u32>,
         cancel: &'a Cancel,
     ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {
@@ -202,8 +202,8 @@ impl Spawn for Home {
             self.0.counts(parent).check(new.len(), per_session)?;
         }
         self.0.known.lock().extend(new);
-        let start = |spec: &'a AgentSpec| {
-            ChildStart::new(move || Box::pin(async { self.start(spec.clone(), cancel) }))
+        let start = |spec: &'a Arc<AgentSpec>| {
+            ChildStart::new(move || Box::pin(async { self.start((**spec).clone(), cancel) }))
         };
         Ok(children.into_iter().map(start).collect())
     }
@@ -226,7 +226,7 @@ impl AgentControl for Home {
         let glance = |id: AgentId| AgentSummary {
             id,
             goal: String::new(),
-            doing: AgentActivity::Running,
+            activity: AgentActivity::Running,
             iteration: 1,
             current_tool: None,
             idle_ms: 0,

@@ -171,7 +171,7 @@ fn what_is_no_profile_says_why() {
     ]
     .map(|front| parse(front).unwrap_err().to_string());
     insta::assert_snapshot!(shown.join("\n"), @"
-    it has no `description`: say what such an agent is for
+    it has no `description`: say what the agent is for
     `A b` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside
     `role` must be `leaf` or `orchestrator`
     `max_iterations` must be a whole number from 1
@@ -211,7 +211,7 @@ fn a_persons_profile_replaces_a_bundled_one_and_a_projects_replaces_none() {
     let from_project = |name| places.library().find(name).unwrap().profile.from_project;
     assert_eq!((from_project("b"), from_project("look")), (true, false));
     let unknown = places.library().find("e").unwrap_err().to_string();
-    assert_eq!(unknown, "there is no profile `e`; there are: b, c, look");
+    assert_eq!(unknown, "there is no profile `e`; known: b, c, look");
 }
 
 /// As people write them for the other program, which takes more.
@@ -256,27 +256,28 @@ fn a_faulty_file_gives_way_to_no_other() {
         .put("project/.claude/agents/look.md", good)
         .put("other/gone.md", good);
     symlink(places.path("other/gone.md"), places.path("project/.claude/agents/gone.md")).unwrap();
-    fs::write(places.path("user/latin.md"), b"---\nname: \xe9\n---\n").unwrap();
+    let latin = b"---\nname: cafe\ndescription: Caf\xe9.\n---\n";
+    fs::write(places.path("user/latin.md"), latin).unwrap();
     let base = places.path("").display().to_string();
     let find = |name: &str| match places.library().find(name) {
         Ok(document) => document.profile.description,
         Err(error) => error.to_string().replace(&base, ""),
     };
-    let shown = ["look", "empty", "tidy", "good", "gone", "latin", "mine", "other"].map(find);
+    let shown = ["look", "empty", "tidy", "good", "gone", "cafe", "mine", "other"].map(find);
     insta::assert_snapshot!(shown.join("\n"), @"
     the profile `look` cannot be used: user/mine.md: `role` must be `leaf` or `orchestrator`; correct the file, or remove it
     the profile `empty` cannot be used: user/empty.md: it does not begin with front matter: `---`, fields, `---`; correct the file, or remove it
     the profile `tidy` cannot be used: user/yaml.md: line 3: not valid YAML: unclosed bracket '['; correct the file, or remove it
     G.
     the profile `gone` cannot be used: project/.claude/agents/gone.md: it is a link that leaves the project; correct the file, or remove it
-    the profile `latin` cannot be used: user/latin.md: `�` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside; correct the file, or remove it
-    there is no profile `mine`; there are: good
-    there is no profile `other`; there are: good
+    the profile `cafe` cannot be used: user/latin.md: line 3 is not UTF-8 text; correct the file, or remove it
+    there is no profile `mine`; known: good
+    there is no profile `other`; known: good
     ");
     insta::assert_snapshot!(places.show(), @"
     user good G.
     user/empty.md: it does not begin with front matter: `---`, fields, `---`
-    user/latin.md: `�` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside
+    user/latin.md: line 3 is not UTF-8 text
     user/mine.md: `role` must be `leaf` or `orchestrator`
     user/yaml.md: line 3: not valid YAML: unclosed bracket '['
     project/.claude/agents/empty.md: `user/empty.md` is the profile `empty` and is faulty: correct it, or rename one of them

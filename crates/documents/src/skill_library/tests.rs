@@ -174,7 +174,7 @@ fn a_skill_is_read_with_its_files_and_nothing_outside_of_its_folder() {
     places.put("user/release/notes.md", &"x".repeat(262_145));
     assert!(text("notes.md").ends_with("it has 262145 bytes, more than 262144"));
     let error = library.read("relase", None).unwrap_err().to_string();
-    assert_eq!(error, "there is no skill `relase`; there are: release, split");
+    assert_eq!(error, "there is no skill `relase`; known: release, split");
     assert_eq!(library.read("split", None).unwrap().text, "Split it.\n");
     assert!(library.read("split", Some("x")).is_err());
 }
@@ -208,7 +208,7 @@ fn only_skills_of_the_person_are_written_whole_or_not_at_all() {
         it does not begin with front matter: `---`, fields, `---`
         `theirs` is a project skill and is not changed here; a skill of the person may take its place
         `split` is a bundled skill and is not changed here; a skill of the person may take its place
-        there is no skill `..`; there are: mine, split, theirs
+        there is no skill `..`; known: mine, split, theirs
         there is no folder for skills of the person
         "
     );
@@ -240,4 +240,15 @@ fn folders_of_project_skills_are_written_after_a_yes_alone() {
         let file = Path::new("/w").join(folder).join("x");
         assert_eq!(instruction_file(&file), Some(folder));
     }
+}
+
+#[test]
+fn a_skill_that_is_no_text_is_faulty_and_keeps_its_name() {
+    let places = Places::new();
+    places.put("user/split/SKILL.md", "");
+    let file = places.path("user/split/SKILL.md");
+    fs::write(file, [skill("split").as_bytes(), b"Caf\xe9\n"].concat()).unwrap();
+    assert_eq!(places.shown(), "user/split/SKILL.md: line 7 is not UTF-8 text");
+    let told = places.library().read("split", None).unwrap_err().to_string();
+    assert!(told.ends_with("/user/split/SKILL.md: line 7 is not UTF-8 text"), "{told}");
 }

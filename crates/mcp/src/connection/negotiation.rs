@@ -12,7 +12,7 @@ use rmcp::service::{
 use rmcp::transport::Transport;
 
 use crate::connection_handler::ConnectionHandler;
-use crate::error::McpErrorKind;
+use crate::error::{McpErrorKind, ReachError};
 use crate::handshake::HandshakeTransport;
 use crate::json::UNREADABLE;
 use crate::request_error::RequestError;
@@ -38,7 +38,7 @@ impl HandshakeError {
     /// Returns why the server cannot be used.
     pub(super) fn into_fault(self) -> McpErrorKind {
         match self.code {
-            Some(code) => McpErrorKind::Status { code, said: self.why },
+            Some(code) => ReachError::Status { code, message: self.why }.into(),
             None => (self.kind)(self.why),
         }
     }
@@ -98,9 +98,9 @@ where
         };
         let why = describe_agreement_error(cause);
         let mut code = None;
-        let kind = match failed_request(cause) {
-            Some(RequestError::SignIn { .. }) => McpErrorKind::SignIn,
-            Some(RequestError::Way { made: true, code: None, .. }) => McpErrorKind::NoServer,
+        let kind: fn(String) -> McpErrorKind = match failed_request(cause) {
+            Some(RequestError::SignIn { .. }) => |why| ReachError::SignIn(why).into(),
+            Some(RequestError::Way { made: true, code: None, .. }) => no_server,
             Some(RequestError::Way { code: status, .. }) => {
                 code = *status;
                 McpErrorKind::Handshake
@@ -108,17 +108,21 @@ where
             Some(_) => McpErrorKind::Handshake,
             None => match cause {
                 ClientInitializeError::JsonRpcError(error) if error.code.0 == UNREADABLE => {
-                    McpErrorKind::NoServer
+                    no_server
                 }
                 ClientInitializeError::TransportError { error, .. } => {
                     let is_foreign = error.error.downcast_ref().is_some_and(is_foreign_answer);
-                    if is_foreign { McpErrorKind::NoServer } else { McpErrorKind::Http }
+                    if is_foreign { no_server } else { |why| ReachError::Http(why).into() }
                 }
                 _ => McpErrorKind::Handshake,
             },
         };
         HandshakeError { why: for_terminal_line(&why, 400), kind, code, next }
     })
+}
+
+fn no_server(why: String) -> McpErrorKind {
+    ReachError::NoServer(why).into()
 }
 
 /// Returns the request of ours that failed, if that was the cause.

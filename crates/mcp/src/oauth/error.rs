@@ -13,7 +13,7 @@ pub enum OAuthError {
     /// An address is none, or not one that tokens may go to.
     #[error("`{url}` cannot be used to sign in: {problem}")]
     Address {
-        /// The address.
+        /// URL that was refused.
         url: String,
         /// What is wrong with it.
         problem: String,
@@ -21,16 +21,16 @@ pub enum OAuthError {
     /// An address may not be asked.
     #[error("`{url}` is not asked")]
     Denied {
-        /// The address.
+        /// URL that was refused.
         url: String,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: CheckedClientError,
     },
     /// An address did not answer.
     #[error("{host} did not answer: {problem}")]
     Connection {
-        /// The host.
+        /// Name of the host.
         host: String,
         /// The cause, as text.
         problem: String,
@@ -38,7 +38,7 @@ pub enum OAuthError {
     /// An answer is longer than any that is needed.
     #[error("{host} answered with more than {limit} bytes")]
     TooLarge {
-        /// The host.
+        /// Name of the host.
         host: String,
         /// The limit, in bytes.
         limit: usize,
@@ -52,7 +52,7 @@ pub enum OAuthError {
     /// A step of the sign-in failed.
     #[error("{step} failed: {problem}")]
     Step {
-        /// Which one.
+        /// Name of the step.
         step: &'static str,
         /// The cause, as text.
         problem: String,

@@ -152,9 +152,9 @@ impl OAuthHttpClient for OAuthHttp {
                     Ok(response)
                 }
                 Err(error) => {
-                    let told = describe_error(&error);
+                    let message = describe_error(&error);
                     *self.last_error.lock() = Some(error);
-                    Err(told.into())
+                    Err(message.into())
                 }
             }
         })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::sanitize::RotatingSecrets;
-use deputize_core::{BoxFuture, Clock, describe_error};
+use deputize_core::{BoxFuture, Clock};
 use deputize_http::AllowedHost;
 use parking_lot::Mutex;
 use reqwest::Method;
@@ -19,7 +19,7 @@ use super::stored_token::StoredToken;
 use super::token_answer::TokenAnswer;
 use super::token_refusal::TokenRefusal;
 use super::token_store::{LOCK_LIMIT, LOCK_PAUSE, TokenLock, TokenStore, TokenStoreError};
-use crate::access_tokens::AccessTokens;
+use crate::access_tokens::{AccessTokenError, AccessTokens};
 
 /// The stored token of one server. It is read when it is first needed, and refreshed shortly before
 /// it expires or when the server refuses it, by one process at a time.
@@ -96,7 +96,7 @@ impl Refresher {
         token.is_fresh(self.clock.now_ms()) && rejected != Some(&token.access_token)
     }
 
-    async fn give(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
+    async fn give(&self, rejected: Option<&str>) -> Result<Option<String>, AccessTokenError> {
         let _one_at_a_time = self.changing.lock().await;
         if let Some(known) = self.usable(rejected) {
             return Ok(known);
@@ -115,7 +115,10 @@ impl Refresher {
     }
 
     /// Refreshes the token, unless another process did while this one waited.
-    async fn refresh(&self, rejected: Option<&str>) -> Result<Option<StoredToken>, String> {
+    async fn refresh(
+        &self,
+        rejected: Option<&str>,
+    ) -> Result<Option<StoredToken>, AccessTokenError> {
         let _lock = self.place.lock().await?;
         let Some(token) = self.place.run(|place| place.read()).await? else { return Ok(None) };
         if self.is_usable(&token, rejected) || token.refresh_token.is_none() {
@@ -123,8 +126,7 @@ impl Refresher {
         }
         let now = self.clock.now_ms() / 1000;
         let refreshed = ask(&token, &self.allowed, now).await;
-        let refreshed = refreshed
-            .map_err(|error| format!("cannot refresh the sign-in: {}", describe_error(&error)))?;
+        let refreshed = refreshed.map_err(|error| AccessTokenError::Refresh(error.into()))?;
         // A person may have signed in anew meanwhile, or signed out.
         let kept = self.place.run(|place| place.read()).await?;
         if kept.as_ref() != Some(&token) {
@@ -151,7 +153,7 @@ impl AccessTokens for StoredTokens {
     fn token<'a>(
         &'a self,
         rejected: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+    ) -> BoxFuture<'a, Result<Option<String>, AccessTokenError>> {
         Box::pin(async move {
             if let Some(known) = self.refresher.usable(rejected) {
                 return Ok(known);
@@ -164,7 +166,7 @@ impl AccessTokens for StoredTokens {
                 let _given_up = sender.send(refresher.give(rejected.as_deref()).await);
             };
             self.spawn(refresh);
-            given.await.map_err(|_| "the refresh of the sign-in was ended".to_owned())?
+            given.await.map_err(|_| AccessTokenError::Interrupted)?
         })
     }
 
@@ -188,13 +190,14 @@ impl TokenPlace {
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, TokenStoreError> + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, AccessTokenError> {
         let place = self.clone();
         let done = spawn_blocking(move || work(&place)).await;
-        done.map_err(|error| error.to_string())?.map_err(|error| describe_error(&error))
+        let done = done.map_err(|_| AccessTokenError::Interrupted)?;
+        done.map_err(|error| AccessTokenError::Store(error.into()))
     }
 
-    async fn lock(&self) -> Result<TokenLock, String> {
+    async fn lock(&self) -> Result<TokenLock, AccessTokenError> {
         let locked = async {
             loop {
                 let lock =
@@ -205,10 +208,7 @@ impl TokenPlace {
                 tokio::time::sleep(LOCK_PAUSE).await;
             }
         };
-        let seconds = LOCK_LIMIT.as_secs();
-        let late = |_| {
-            format!("another process has been refreshing the sign-in for more than {seconds} s")
-        };
+        let late = |_| AccessTokenError::Locked(LOCK_LIMIT.as_secs());
         tokio::time::timeout(LOCK_LIMIT, locked).await.map_err(late)?
     }
 }

@@ -26,24 +26,24 @@ const FILE_BYTES: u64 = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenStoreError {
-    /// Not read.
+    /// The token cannot be read.
     #[error("cannot read `{}`, the sign-in to an MCP server", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
     /// Read, and no token of this server.
     #[error("`{}` is not the sign-in to this MCP server; delete it, and sign in again", .0.display())]
     Form(PathBuf),
-    /// Not kept.
+    /// The token cannot be written.
     #[error("cannot write `{}`, the sign-in to an MCP server", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },

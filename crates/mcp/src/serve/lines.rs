@@ -274,11 +274,11 @@ mod tests {
         drop(lines);
         let mut answers = String::new();
         theirs.read_to_string(&mut answers).await.unwrap();
-        let told: Vec<Value> =
+        let actual: Vec<Value> =
             answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let why = |bytes| format!("a message of {bytes} bytes, and at most {LINE_BYTES} are taken");
         assert_eq!(
-            told,
+            actual,
             [bytes, LINE_BYTES + 1].map(|bytes| wrong(&Value::Null, PARSE_ERROR, &why(bytes)))
         );
     }

@@ -32,7 +32,6 @@ pub(super) fn programs(package: &Package, inventory: &Inventory) -> Vec<Entry> {
 struct Importable<'i> {
     /// Its name, with dots.
     name: String,
-    /// Its file.
     path: &'i str,
     /// The folder in which Python looks for it, as seen from the manifest.
     base: &'i str,

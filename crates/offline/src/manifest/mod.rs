@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use deputize_core::wording::one_line;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
@@ -77,10 +78,8 @@ pub(super) struct Program {
     pub(super) at: String,
 }
 
-/// A package.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Package {
-    /// Its manifest.
     pub(super) path: String,
     pub(super) tool: Tool,
     pub(super) name: String,
@@ -340,11 +339,6 @@ fn inherit(packages: &mut [Package], above: Option<&Package>) {
             }
         }
     }
-}
-
-/// Returns a text as one line.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -33,7 +33,6 @@ const END: &str = "\n```";
 /// A part of a survey that was handed to a child.
 #[derive(Debug)]
 pub(super) struct PartReport {
-    /// Its scope.
     pub(super) label: String,
     /// Its figures; `None` if they could not be read.
     pub(super) figures: Option<Figures>,

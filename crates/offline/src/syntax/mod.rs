@@ -36,10 +36,11 @@ pub(crate) enum Grammar {
 }
 
 impl Grammar {
-    /// Returns the grammar for a file, by its name.
+    /// Returns the grammar for a file, by its name. `None` also where this build lacks the grammar:
+    /// such a file counts as one of a language without any.
     pub(crate) fn of(path: &str) -> Option<Self> {
         let (_, extension) = path.rsplit_once('.')?;
-        Some(match extension {
+        let grammar = match extension {
             "rs" => Self::Rust,
             "py" | "pyi" | "pyw" => Self::Python,
             "ts" | "tsx" | "mts" | "cts" | "js" | "jsx" | "mjs" | "cjs" => Self::Script,
@@ -47,25 +48,31 @@ impl Grammar {
             "c" | "h" => Self::C,
             "java" => Self::Java,
             _ => return None,
-        })
+        };
+        grammar.language().map(|_| grammar)
     }
 
-    fn language(self) -> Language {
-        match self {
+    /// Returns the tables of the grammar; `None` if this build lacks them.
+    fn language(self) -> Option<Language> {
+        let language = match self {
             Self::Rust => tree_sitter_rust::LANGUAGE,
             Self::Python => tree_sitter_python::LANGUAGE,
             Self::Script => tree_sitter_typescript::LANGUAGE_TSX,
             Self::Go => tree_sitter_go::LANGUAGE,
+            #[cfg(feature = "c")]
             Self::C => tree_sitter_c::LANGUAGE,
+            #[cfg(feature = "java")]
             Self::Java => tree_sitter_java::LANGUAGE,
-        }
-        .into()
+            #[cfg(not(all(feature = "c", feature = "java")))]
+            _ => return None,
+        };
+        Some(language.into())
     }
 
     /// Parses a text. Returns `None` for a text that the parser gives up on.
     pub(crate) fn parse(self, text: &str) -> Option<Tree> {
         let mut parser = Parser::new();
-        parser.set_language(&self.language()).ok()?;
+        parser.set_language(&self.language()?).ok()?;
         parser.parse(text, None)
     }
 }

@@ -11,7 +11,6 @@ pub(crate) enum NameRole {
     Definition,
     /// The name in a declaration of what is defined elsewhere, as a prototype in C.
     Declaration,
-    /// Anything else.
     Use,
 }
 

@@ -11,9 +11,7 @@ pub(crate) enum SyntaxContext {
     Code,
     /// Code that only tests run.
     Test,
-    /// A comment.
     Comment,
-    /// A string.
     Text,
 }
 

@@ -79,7 +79,8 @@ fn parts(s: &Sentence<'_>, at: usize) -> Result<Vec<Part>, Refusal> {
     let mut out = Vec::new();
     let mut at = s.separator(at).unwrap_or(at);
     while at < s.len() {
-        let (part, next) = part(s, at).ok_or_else(|| misfit(s, at))?;
+        let unread = || denied(s, at, &out).unwrap_or_else(|| misfit(s, at));
+        let (part, next) = part(s, at).ok_or_else(unread)?;
         let after = s.separator(next).unwrap_or(next);
         let negation = matches!(part, Some(Part::ChangeNothing | Part::DelegateNothing));
         if negation && after < s.len() && may_go_on(s, next, after) {
@@ -89,6 +90,12 @@ fn parts(s: &Sentence<'_>, at: usize) -> Result<Vec<Part>, Refusal> {
         at = after;
     }
     Ok(out)
+}
+
+/// Returns the refusal of a new file whose text takes the rest, where nothing is to be changed.
+fn denied(s: &Sentence<'_>, at: usize, before: &[Part]) -> Option<Refusal> {
+    let task = write(s.text_from(s.courtesy(at)))?;
+    before.contains(&Part::ChangeNothing).then(|| contradiction(&task))
 }
 
 /// Returns whether a negation may hold for what follows it: `do not A and B` may deny both.

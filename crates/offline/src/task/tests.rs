@@ -294,6 +294,10 @@ fn what_can_be_read_in_two_ways_is_refused_with_what_is_clear() {
         ),
         ("Don't change anything, and list src", "It is not clear where the negation in `Don't"),
         ("Do not change anything. Run `make`", "change or run nothing, and also to run `make`"),
+        (
+            "Do not change anything. Write a.txt: x",
+            "change or run nothing, and also to write `a.txt`",
+        ),
         ("run `make` and do not change anything", "change or run nothing, and also to run `make`"),
         ("run cargo test except slow", "put it in backticks"),
         ("find unwraps except in src/old", "I understand three negations"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use deputize_process::{Command, OWNER_VARIABLE, ProgramError, SpawnError};
+use deputize_process::{Command, OWNER_VARIABLE, ProgramError, SpawnError, SystemError};
 use tokio_util::sync::CancellationToken;
 
 use crate::process_table::{bash, supervisor};
@@ -94,7 +94,7 @@ async fn a_program_that_cannot_run_is_distinguished() {
     let error = refusal(command(&place("plain", b"#!/bin/sh\n", 0o644))).await;
     assert!(matches!(error, SpawnError::Program(ProgramError::NotExecutable { .. })), "{error:?}");
     let error = refusal(command(&place("orphan", b"#!/no/interpreter\n", 0o755))).await;
-    assert!(matches!(error, SpawnError::Format { .. }), "{error:?}");
+    assert!(matches!(error, SpawnError::System(SystemError::Format { .. })), "{error:?}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use deputize_requirements::{check, require, root, test_path};
 use rustix::process::{Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
-use crate::process_table::{Marker, Mode, PATIENCE, bash, no_zombie_stays, until};
+use crate::process_table::{Marker, Mode, TIMEOUT, bash, no_zombie_stays, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deputize-process-helper");
 
@@ -76,7 +76,7 @@ async fn a_command_that_stops_it_is_ended_at_its_time_limit() {
     let mut command = bash(&marker.fill("kill -STOP $PPID; {S}"));
     command.time_limit = Duration::from_millis(300);
     let cancel = CancellationToken::new();
-    let running = tokio::time::timeout(PATIENCE, owner.run(command, &cancel));
+    let running = tokio::time::timeout(TIMEOUT, owner.run(command, &cancel));
     let finished = running.await.expect("the time limit holds").unwrap();
     assert_eq!(finished.exit, Exit::TimedOut);
     assert!(finished.ended.is_complete(), "{finished:?}");
@@ -194,8 +194,11 @@ async fn a_program_that_is_no_helper_is_reported() {
 fn by_hand_it_does_nothing_and_says_so() {
     let done = Program::new(PROGRAM).stdin(Stdio::null()).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
-    let told = String::from_utf8(done.stderr).unwrap();
-    assert!(told.starts_with("this starts and ends the commands of another process: "), "{told}");
+    let actual = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        actual.starts_with("this starts and ends the commands of another process: "),
+        "{actual}"
+    );
 }
 
 #[tokio::test]

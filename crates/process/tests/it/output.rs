@@ -8,7 +8,7 @@ use deputize_process::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::process_table::{Marker, PATIENCE, bash, supervisor, until};
+use crate::process_table::{Marker, TIMEOUT, bash, supervisor, until};
 
 async fn run(command: Command) -> CommandOutcome {
     let supervisor = supervisor();
@@ -115,7 +115,7 @@ async fn a_background_process_that_holds_the_pipe_neither_delays_nor_dies_of_it(
     let finished = owner.run(command, &CancellationToken::new()).await.unwrap();
     assert_eq!((finished.exit, finished.background), (Exit::Code(0), Background::Discarded));
     assert_eq!(finished.output.head, b"hi\n");
-    assert!(finished.duration < PATIENCE / 4, "{:?}", finished.duration);
+    assert!(finished.duration < TIMEOUT / 4, "{:?}", finished.duration);
     // More than a pipe holds: it would stop, or die of the signal, if nobody read.
     fs::write(&go, "").unwrap();
     until("all is written", || done.exists()).await;

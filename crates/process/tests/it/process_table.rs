@@ -10,7 +10,7 @@ use deputize_process::{Command, Helper, Supervisor, SupervisorConfig, base_env};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Far more than anything here takes; a bound for a test that would hang.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where commands are started, and how their trees are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,7 @@ pub(crate) fn bash(script: &str) -> Command {
     Command {
         args: vec!["-c".into(), script.into()],
         env: env(),
-        time_limit: PATIENCE,
+        time_limit: TIMEOUT,
         ..Command::new("bash", "/")
     }
 }
@@ -204,7 +204,7 @@ pub(crate) async fn no_zombie_stays() {
 pub(crate) async fn until(what: &str, mut look: impl FnMut() -> bool) {
     let start = Instant::now();
     while !look() {
-        assert!(start.elapsed() < PATIENCE, "never happened: {what}");
+        assert!(start.elapsed() < TIMEOUT, "never happened: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

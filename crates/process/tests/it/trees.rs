@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::corpus::{Fixture, fixtures};
 use crate::process_table::{
-    Marker, Mode, PATIENCE, Zombies, bash, no_zombie_stays, supervisor, until,
+    Marker, Mode, TIMEOUT, Zombies, bash, no_zombie_stays, supervisor, until,
 };
 
 /// From a request to the end of a tree.
@@ -322,7 +322,7 @@ async fn orphans_are_collected_and_no_exit_code_is_lost() {
     let mut orphans = Zombies::now();
     let began = Instant::now();
     while !orphans.are_gone() {
-        assert!(began.elapsed() < PATIENCE, "left uncollected: {orphans:?}");
+        assert!(began.elapsed() < TIMEOUT, "left uncollected: {orphans:?}");
         // Orphans are collected when a command ends.
         owner.run(bash(":"), &CancellationToken::new()).await.unwrap();
     }

@@ -148,13 +148,13 @@ fn tool(decl: &ToolDecl) -> ToolParam<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::image::Image;
     use deputize_core::message::{
         AssistantMessage, CallStatus, ModelText, OpaqueBlock, UserMessage,
     };
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, Message, ToolCall, ToolName, ToolResult};
     use proptest::prelude::*;
 
@@ -183,7 +183,7 @@ mod tests {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         })
     }
 

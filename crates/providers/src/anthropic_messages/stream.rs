@@ -185,9 +185,9 @@ impl MessagesParser {
         self.usage.take(message.get("usage"));
     }
 
-    fn stopped(&mut self, told: &Json<'_>) -> Result<(), StreamError> {
-        let reason = told.get("stop_reason").and_then(Json::as_str).unwrap_or_default();
-        let details = told.get("stop_details");
+    fn stopped(&mut self, delta: &Json<'_>) -> Result<(), StreamError> {
+        let reason = delta.get("stop_reason").and_then(Json::as_str).unwrap_or_default();
+        let details = delta.get("stop_details");
         let words = details.and_then(|it| it.get("explanation")).and_then(Json::as_str);
         if let Some(words) = words {
             words.clone_into(&mut self.explanation);
@@ -301,12 +301,12 @@ impl EventParser for MessagesParser {
     }
 
     fn finish(self, ending: StreamEnd) -> Result<Reply, StreamError> {
-        let told = match ending {
+        let reason_counts = match ending {
             StreamEnd::InOrder => true,
             StreamEnd::Closed => !self.blocks.has_calls(),
             StreamEnd::Silent | StreamEnd::Broken => false,
         };
-        let stopped = told && self.stop.is_some() && !self.went_on;
+        let stopped = reason_counts && self.stop.is_some() && !self.went_on;
         if !(self.done || stopped) {
             let empty = ending.is_over() && !self.begun;
             return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });

@@ -39,15 +39,15 @@ impl UsageCount {
         let written = written.unwrap_or_else(|| lived.fold(0, u64::saturating_add));
         let reasoning = within("output_tokens_details", "thinking_tokens");
         let reasoning = reasoning.or_else(|| within("output_tokens_details", "reasoning_tokens"));
-        for (told, told_now) in [
+        for (count, latest) in [
             (&mut self.input, number("input_tokens").unwrap_or(0)),
             (&mut self.read, number("cache_read_input_tokens").unwrap_or(0)),
             (&mut self.written, written),
             (&mut self.output, number("output_tokens").unwrap_or(0)),
             (&mut self.reasoning, reasoning.unwrap_or(0)),
         ] {
-            if told_now > 0 {
-                *told = told_now;
+            if latest > 0 {
+                *count = latest;
             }
         }
     }

@@ -119,7 +119,6 @@ pub(super) enum TakenKey {
 /// The key that comes next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NextKey {
-    /// Its variable.
     pub(super) variable: String,
     /// How long it still rests; zero if it is ready.
     pub(super) wait: Duration,

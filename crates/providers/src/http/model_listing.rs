@@ -64,7 +64,7 @@ async fn one(
         Ok(names(&body))
     };
     let models = timeout_at(until, asked).await.unwrap_or(Err(RequestFailure::NoAnswer));
-    let told = FailureContext {
+    let context = FailureContext {
         endpoint: &endpoint,
         key: variable.as_deref(),
         url: &url,
@@ -82,7 +82,7 @@ async fn one(
             status: error.status,
             ..ModelError::new(error.kind(), endpoint.scrub(&error.to_string()))
         },
-        other => other.into_error(told, None),
+        other => other.into_error(context, None),
     });
     ModelListing { variable, models }
 }

@@ -20,6 +20,7 @@ use super::extra_members::{self, ReturnedExtras};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError, ToolCalling};
 use crate::sendable;
+use crate::tool_lists::ToolLists;
 use crate::vision::Vision;
 
 /// Fields that are ours alone.
@@ -85,8 +86,8 @@ struct RequestBody<'a> {
     options: BTreeMap<&'a str, Value>,
     // Tools stand before the messages and the choice after them: what a cache can keep is one
     // piece at the beginning, also of the closing request.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<ToolParam<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Arc<RawValue>>,
     messages: Vec<MessageParam<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
@@ -187,28 +188,33 @@ struct CallFunction<'a> {
 /// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
+    body_with(&ToolLists::default(), request, dialect)
+}
+
+/// Returns the bytes of a request, with a list of tools that may be written already.
+pub(super) fn body_with(lists: &ToolLists, request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     if !dialect.constrained || request.tools.is_empty() {
-        return native_body(request, dialect);
+        return native_body(lists, request, dialect);
     }
     let constrained = ConstrainedRequest::new(request);
     let mut extra = dialect.extra.clone();
     extra.insert("response_format".to_owned(), constrained.response_format.clone());
-    native_body(&constrained.request(request), &Dialect { extra, ..dialect.clone() })
+    native_body(lists, &constrained.request(request), &Dialect { extra, ..dialect.clone() })
 }
 
 /// Returns the bytes of a request to a model that calls tools.
-fn native_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
+fn native_body(lists: &ToolLists, request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
     let system = (!system.is_empty()).then_some(MessageParam::System { content: system });
     let conversation = dialect.vision.messages(request);
     let returned = ReturnedExtras::of(conversation.iter().map(|message| &**message));
-    let lines = lines(&conversation, dialect, &returned);
+    let messages = lines(&conversation, dialect, &returned);
     let body = RequestBody {
         model: request.model,
         stream: dialect.streaming,
         options: options(request.options, dialect),
-        tools: request.tools.iter().map(|decl| tool(decl)).collect(),
-        messages: system.into_iter().chain(lines).collect(),
+        tools: lists.json(request.tools, tool),
+        messages: system.into_iter().chain(messages).collect(),
         tool_choice: (request.tool_choice == ToolChoice::None && !request.tools.is_empty())
             .then_some("none"),
     };
@@ -333,9 +339,9 @@ fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use deputize_core::message::{CallStatus, ModelText, UserMessage};
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{CallId, ToolName, ToolResult};
 
     use super::*;
@@ -364,7 +370,7 @@ mod tests {
                 text: ModelText::own(text),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             })
         };
         let opaque = OpaqueBlock::new;
@@ -531,12 +537,12 @@ mod tests {
         assert!(of("https://api.openai.com/v1").max_completion_tokens);
         assert!(!of("https://notopenai.com/v1").max_completion_tokens);
         assert!(of("https://api.deepseek.com").echo_reasoning);
-        let told = |url: &str, echo| {
+        let config = |url: &str, echo| {
             let body = BodyOptions { echo_reasoning: Some(echo), ..BodyOptions::default() };
             Endpoint { body, ..Endpoint::new("p", url) }
         };
-        assert!(Dialect::of(&told("http://localhost/v1", true)).unwrap().echo_reasoning);
-        assert!(!Dialect::of(&told("https://api.deepseek.com", false)).unwrap().echo_reasoning);
+        assert!(Dialect::of(&config("http://localhost/v1", true)).unwrap().echo_reasoning);
+        assert!(!Dialect::of(&config("https://api.deepseek.com", false)).unwrap().echo_reasoning);
         let plain = Dialect { vision: Vision::default(), ..of("http://127.0.0.1:1/v1") };
         assert_eq!(plain, Dialect::default());
     }

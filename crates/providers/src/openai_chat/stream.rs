@@ -243,7 +243,7 @@ impl EventParser for ChatParser {
         self.content.end(&mut |_| {});
         let marked = self.end.done && self.may_end();
         // Without the mark, the way it ended tells whether the finish reason is to be believed.
-        let told = self.end.finish.is_some()
+        let finish_counts = self.end.finish.is_some()
             && match ending {
                 // The reason was not the last: calls behind it are believed as with the mark alone.
                 StreamEnd::InOrder => !self.end.went_on || !self.calls.are_open(),
@@ -251,7 +251,7 @@ impl EventParser for ChatParser {
                 StreamEnd::Silent => !self.end.went_on,
                 StreamEnd::Broken => false,
             };
-        if !(marked || told) {
+        if !(marked || finish_counts) {
             let empty = !self.begun && ending.is_over();
             return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
         }

@@ -2,6 +2,7 @@
 //! conversation that grew by messages gives bytes that grew in one place.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use deputize_core::image::Image;
 use deputize_core::model::{ModelOptions, Request, ToolChoice};
@@ -16,6 +17,7 @@ use crate::body::json_bytes;
 use crate::dialect::Dialect;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
+use crate::tool_lists::ToolLists;
 
 /// Fields that are ours alone: those that we fill, and those by which a server would answer
 /// with something else than the whole reply to the whole conversation.
@@ -50,8 +52,8 @@ struct RequestBody<'a> {
     options: BTreeMap<&'a str, Value>,
     // Tools stand before the system text, that before the input and the choice after it: what
     // a cache can keep is one piece at the beginning, also of the closing request.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<ToolParam<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Arc<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
     input: Vec<InputEntry<'a>>,
@@ -134,6 +136,11 @@ impl<'a> Content<'a> {
 /// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
+    body_with(&ToolLists::default(), request, dialect)
+}
+
+/// Returns the bytes of a request, with a list of tools that may be written already.
+pub(super) fn body_with(lists: &ToolLists, request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
     let conversation = dialect.vision.messages(request);
     let input = conversation.iter().enumerate();
@@ -141,7 +148,7 @@ pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
         model: request.model,
         stream: dialect.streaming,
         options: options(request.model, request.options, dialect),
-        tools: request.tools.iter().map(|decl| tool(decl)).collect(),
+        tools: lists.json(request.tools, tool),
         instructions: (!system.is_empty()).then_some(system),
         input: input.flat_map(|(place, message)| entries(place, message)).collect(),
         tool_choice: (request.tool_choice == ToolChoice::None && !request.tools.is_empty())
@@ -249,12 +256,12 @@ fn output_entry(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use deputize_core::message::{
         AssistantMessage, CallStatus, ModelText, OpaqueBlock, UserMessage,
     };
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{ToolCall, ToolName, ToolResult};
     use proptest::prelude::*;
 
@@ -287,7 +294,7 @@ mod tests {
             text: ModelText::own(text),
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         })
     }
 

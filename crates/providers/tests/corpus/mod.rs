@@ -208,13 +208,13 @@ pub(crate) fn check_content<P: Parser>(first: &str, event: impl Fn(&str) -> Stri
             let body = std::iter::once(first).chain((0..pieces).map(|_| event.as_str()));
             outcome::<P>(body.map(str::as_bytes), StreamEnd::InOrder)
         };
-        let told = seen((limit + limit / 4) / size);
-        let error = told.lines().find(|line| line.starts_with("Unavailable: "));
+        let actual = seen((limit + limit / 4) / size);
+        let error = actual.lines().find(|line| line.starts_with("Unavailable: "));
         let error = error.unwrap_or("no error");
         assert!(error.contains("the reply holds more than 4194304 bytes"), "in {size}s: {error}");
         // Half of it is let in, also with what stands around each piece.
-        let told = seen(limit / 2 / size);
-        assert!(!told.contains("the reply holds more"), "in {size}s");
+        let actual = seen(limit / 2 / size);
+        assert!(!actual.contains("the reply holds more"), "in {size}s");
     }
 }
 

@@ -8,7 +8,7 @@ use deputize_core::event::{AgentStart, ToolEnd};
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::{Reply, Usage};
 use deputize_core::name::ChildEndId;
-use deputize_core::source::outside;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{CallId, Outcome, SessionId, Status, ToolResult};
 use proptest::prelude::*;
 use serde_json::json;
@@ -107,7 +107,7 @@ impl RecordedSession {
         self.record(agent, Event::ToolStart { call, tool, arguments });
     }
 
-    fn end_call(&mut self, agent: &AgentId, call: CallId, sources: BTreeSet<Source>) {
+    fn end_call(&mut self, agent: &AgentId, call: CallId, sources: SourceSet) {
         let result = ToolResult {
             sources,
             ..ToolResult::host(call, CallStatus::Ok, format!("{call} read {agent}"))
@@ -146,7 +146,7 @@ impl RecordedSession {
             ..spec
         });
         let (parent, child) = (self.outside()[&top()].clone(), self.outside()[&id].clone());
-        assert_eq!(child, if is_fork { parent } else { BTreeSet::new() });
+        assert_eq!(child, if is_fork { parent } else { SourceSet::new() });
         let sources = self.states.parent_sources(&top());
         let task = UserMessage::new("go").with_sources(sources);
         self.record(&id, Event::Message(task));
@@ -200,19 +200,19 @@ impl RecordedSession {
     }
 
     /// Returns what each agent has read from outside.
-    fn outside(&self) -> IndexMap<AgentId, BTreeSet<Source>> {
+    fn outside(&self) -> IndexMap<AgentId, SourceSet> {
         let states = self.states.lock();
         states.iter().map(|(id, state)| (id.clone(), state.read().outside().clone())).collect()
     }
 
     /// Returns what the messages that an agent has now say of it.
-    fn said_by_messages(&self, agent: &AgentId) -> BTreeSet<Source> {
+    fn said_by_messages(&self, agent: &AgentId) -> SourceSet {
         let messages = self.states.get(agent).unwrap().messages();
-        outside(messages.iter().flat_map(|message| message.sources()))
+        SourceSet::outside(messages.iter().flat_map(|message| message.sources()))
     }
 
     /// Returns what an agent has read from outside by a replay of its own records.
-    fn replayed(&self, agent: &AgentId) -> BTreeSet<Source> {
+    fn replayed(&self, agent: &AgentId) -> SourceSet {
         let states = AgentStates::default();
         let mut shared = None;
         for record in &self.records {
@@ -232,7 +232,7 @@ impl RecordedSession {
 
 impl RecordedSession {
     /// Returns the sources of the summary in the top agent's conversation.
-    fn summary_sources(&self) -> BTreeSet<Source> {
+    fn summary_sources(&self) -> SourceSet {
         let messages = self.states.get(&top()).unwrap().messages();
         let summary = messages.iter().find(|it| it.sources().contains(&Source::summary("p/m")));
         summary.unwrap().sources().clone()
@@ -258,7 +258,7 @@ proptest! {
             session.happen(happening);
             let now = session.outside();
             for (agent, read) in &before {
-                prop_assert!(read.is_subset(&now[agent]), "{:?}: {} lost some", happening, agent);
+                prop_assert!(read.iter().all(|it| now[agent].contains(it)), "{:?}: {} lost some", happening, agent);
             }
             for (agent, read) in &now {
                 prop_assert_eq!(read, &session.said_by_messages(agent), "{:?}", happening);
@@ -278,12 +278,13 @@ fn a_report_has_the_sources_of_its_child() {
     session.start_child(false);
     let child = session.child.clone().unwrap();
     session.read(&child, "web:a", false);
-    assert_eq!(session.outside()[&top()], BTreeSet::new());
+    assert_eq!(session.outside()[&top()], SourceSet::new());
     session.end_child(&child);
     let read = [Source::child(child.as_str()), Source::web("a")];
-    assert_eq!(session.outside()[&top()], BTreeSet::from(read.clone()));
+    assert_eq!(session.outside()[&top()], SourceSet::from(read.clone()));
     session.compact();
-    assert!(session.summary_sources().is_superset(&BTreeSet::from(read)));
+    let said = session.summary_sources();
+    assert!(read.iter().all(|it| said.contains(it)));
 }
 
 #[test]
@@ -292,7 +293,8 @@ fn a_summary_has_all_sources_of_what_it_replaces() {
     session.read(&top(), "tool:look", false);
     session.compact();
     let sources = [Source::summary("p/m"), Source::tool("look")];
-    assert!(session.summary_sources().is_superset(&BTreeSet::from(sources)));
+    let said = session.summary_sources();
+    assert!(sources.iter().all(|it| said.contains(it)));
 }
 
 #[test]
@@ -309,7 +311,7 @@ fn what_the_system_text_names_from_outside_counts_as_read() {
     }
     for agent in [top(), child] {
         let read = states.get(&agent).unwrap().read().outside().clone();
-        assert_eq!(read, BTreeSet::from([Source::web("b")]));
+        assert_eq!(read, SourceSet::from([Source::web("b")]));
     }
 }
 
@@ -325,5 +327,5 @@ fn an_older_record_names_its_sources_as_an_effect() {
     session
         .record(&top(), serde_json::from_value(json!({"type": "message", "text": "on"})).unwrap());
     let read = [Source::child("unknown"), Source::web("a")];
-    assert_eq!(session.outside()[&top()], BTreeSet::from(read));
+    assert_eq!(session.outside()[&top()], SourceSet::from(read));
 }

@@ -9,7 +9,8 @@ use deputize_core::message::CallStatus;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::prompt::fill;
-use deputize_core::sanitize::{Secrets, Source, for_terminal_line, frame_quote};
+use deputize_core::sanitize::{Secrets, for_terminal_line, frame_quote};
+use deputize_core::source::Source;
 use deputize_core::todo::{TodoItem, TodoState};
 use deputize_core::{Effects, ToolSpec};
 
@@ -66,7 +67,7 @@ impl WorkRecord {
         let is_child = |agent: &AgentSummary| agent.id.ancestors().next().as_ref() == Some(id);
         let call_line = |ended: &EndedCall| {
             let spec = cx.view.tool(&ended.call.tool).map(|entry| entry.tool.spec());
-            call_line(spec, ended, &cx.shared.parts.secrets)
+            call_line(spec, ended, &cx.shared.config.secrets)
         };
         Self {
             todo: state.todo().unwrap_or_default().to_vec(),
@@ -181,11 +182,11 @@ impl WorkRecord {
 
     fn child_lines(&self) -> Vec<RecordLine> {
         let show = |child: &AgentSummary| RecordLine {
-            rank: match child.doing {
+            rank: match child.activity {
                 AgentActivity::Ended(_) => LineRank::Past,
                 _ => LineRank::Open,
             },
-            text: format!("{} ({}): {}", child.id, child.doing.as_str(), line(&child.goal)),
+            text: format!("{} ({}): {}", child.id, child.activity.as_str(), line(&child.goal)),
         };
         self.children.iter().map(show).collect()
     }
@@ -215,12 +216,12 @@ fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
 
     use deputize_core::agent::AgentActivity;
     use deputize_core::event::ToolEnd;
     use deputize_core::message::ModelText;
+    use deputize_core::source_set::SourceSet;
     use deputize_core::{
         AgentId, CallId, Catalog, Event, SessionId, Status, ToolEffect, ToolResult,
     };
@@ -234,10 +235,10 @@ mod tests {
         let old = FileVersion::of(b"old");
         let call = CallId::new(2, 0);
         let root = AgentId::root(&SessionId::literal("s"));
-        let child = |task: u32, doing, goal: &str| AgentSummary {
+        let child = |task: u32, activity, goal: &str| AgentSummary {
             id: root.child(call, task),
             goal: goal.to_owned(),
-            doing,
+            activity,
             iteration: 1,
             current_tool: None,
             idle_ms: 0,
@@ -346,7 +347,7 @@ mod tests {
         let child = |task: u32| AgentSummary {
             id: root.child(CallId::new(2, 0), task),
             goal: format!("g{task}."),
-            doing: match task {
+            activity: match task {
                 0..3 => AgentActivity::Running,
                 _ => AgentActivity::Ended(Status::Completed),
             },
@@ -409,7 +410,7 @@ mod tests {
                 text: ModelText::own(""),
                 fingerprint: String::new(),
                 images: Vec::new(),
-                sources: BTreeSet::new(),
+                sources: SourceSet::new(),
             };
             state.apply(&Event::ToolEnd(Box::new(ToolEnd {
                 tool,

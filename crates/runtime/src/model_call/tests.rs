@@ -32,14 +32,14 @@ impl Model for NamedModel {
 async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
     let folder = tempfile::tempdir().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
-    let mut parts = SessionConfig::new(Catalog::default());
+    let mut config = SessionConfig::new(Catalog::default());
     for (name, reply) in [("t/own", Err(FailureKind::Unavailable)), ("t/other", Ok(()))] {
         let model = NamedModel(name, reply, Arc::clone(&log));
-        parts.models.insert(name, name, Arc::new(model));
+        config.models.insert(name, name, Arc::new(model));
     }
-    parts.models.fallback(vec!["t/other".to_owned()]);
+    config.models.fallback(vec!["t/other".to_owned()]);
     let id = SessionId::literal("s");
-    let session = Session::create(&SessionDir::new(folder.path()), id, parts).unwrap();
+    let session = Session::create(&SessionDir::new(folder.path()), id, config).unwrap();
     let spec = session.top_agent("t/own", "go", folder.path());
     let root = Authority::root(session.catalog(), &Grant::default());
     let shared = session.shared();
@@ -47,7 +47,7 @@ async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
     assert_eq!(routes.len(), 2);
     let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
     let cut = root.intersect(&Grant { models: Some(may), ..Grant::default() });
-    let view = shared.view_of(spec, cut);
+    let view = shared.view_of(Arc::new(spec), Arc::new(cut));
     let cx = AgentContext::new(Arc::clone(shared), view, EarlierTime::default(), Cancel::new());
     let agent = ReadyAgent { cx: Arc::new(cx), routes, place: None };
     let outcome = LocalAgent::launch(agent).wait().await;

@@ -15,9 +15,9 @@ pub enum RecorderError {
     /// Its file cannot be made.
     #[error("cannot create recording `{}`", path.display())]
     Create {
-        /// The recording.
+        /// Path of the recording.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
@@ -33,9 +33,9 @@ pub enum RecordingError {
     /// The file cannot be opened or read.
     #[error("cannot read recording `{}`", path.display())]
     Open {
-        /// The recording.
+        /// Path of the recording.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
@@ -48,15 +48,15 @@ pub enum RecordingError {
         path.display(), super::FORMAT
     )]
     Newer {
-        /// The recording.
+        /// Path of the recording.
         path: PathBuf,
-        /// Its format.
+        /// Format version of the file.
         found: u32,
     },
     /// A line is not what was written.
     #[error("line {line} of recording `{}` is damaged: {what}", path.display())]
     Damaged {
-        /// The recording.
+        /// Path of the recording.
         path: PathBuf,
         /// The line, from 1.
         line: u64,

@@ -234,14 +234,14 @@ impl Playback {
         cancel: &Cancel,
     ) -> Result<Outcome, ReplayError> {
         let mut top = pin!(top);
-        let mut told = pin!(cancel.cancelled());
+        let mut stop_signal = pin!(cancel.cancelled());
         let mut agents = FuturesUnordered::new();
         let woken = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&woken));
         poll_fn(|cx| {
             let inner = &mut Context::from_waker(&waker);
             woken.begin(cx.waker());
-            if told.as_mut().poll(cx).is_ready() {
+            if stop_signal.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(ReplayError::Interrupted));
             }
             let end = top.as_mut().poll(inner);

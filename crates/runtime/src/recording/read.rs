@@ -326,34 +326,34 @@ mod tests {
         let crc = crc32fast::hash(inside.as_bytes());
         let line = format!("{{\"len\":{len},\"crc\":\"{crc:08x}\",\"line\":{inside}}}");
         std::fs::write(&path, format!("{header}\n{line}\n")).unwrap();
-        let told = Recording::read(&path).unwrap_err().to_string();
-        assert!(told.contains("line 2 of recording"), "{told}");
-        assert!(!told.contains(['\u{7f}', '\u{202e}']), "{told:?}");
-        assert!(told.len() < 800, "{} bytes", told.len());
+        let actual = Recording::read(&path).unwrap_err().to_string();
+        assert!(actual.contains("line 2 of recording"), "{actual}");
+        assert!(!actual.contains(['\u{7f}', '\u{202e}']), "{actual:?}");
+        assert!(actual.len() < 800, "{} bytes", actual.len());
     }
 
     #[test]
     fn what_was_changed_or_is_missing_is_reported_in_words() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.jsonl");
-        let told = |secret: &str, rest: &str| {
+        let describe = |secret: &str, rest: &str| {
             let header = json!({
                 "recording": 1, "program": "p", "session": "s", "created": 0,
                 "secret": secret, "taken_up": false,
             });
             std::fs::write(&path, format!("{header}\n{rest}")).unwrap();
-            let told = Recording::read(&path).map(|_| ()).map_err(|error| error.to_string());
-            told.map_err(|told| told.replace(&path.display().to_string(), "R"))
+            let read = Recording::read(&path).map(|_| ()).map_err(|error| error.to_string());
+            read.map_err(|error| error.replace(&path.display().to_string(), "R"))
         };
         let whole = "0".repeat(32);
-        assert_eq!(told(&whole, ""), Ok(()));
+        assert_eq!(describe(&whole, ""), Ok(()));
         for changed in ["zz", "", &"0".repeat(31), &"z".repeat(32)] {
-            let error = told(changed, "").unwrap_err();
+            let error = describe(changed, "").unwrap_err();
             assert!(error.starts_with("line 1 of recording `R` is damaged: its secret is not 32"));
             assert!(!error.contains(" at line"), "{error}");
         }
         let blank = "line 2 of recording `R` is damaged: it is empty";
-        assert_eq!(told(&whole, "\n"), Err(blank.to_owned()));
+        assert_eq!(describe(&whole, "\n"), Err(blank.to_owned()));
         let missing = "a line is missing before it: its record is 4 and should be 3";
         assert_eq!(out_of_row("record", 4, 3), missing);
         assert!(out_of_row("record", 2, 3).starts_with("it stood there before"));

@@ -20,7 +20,7 @@ pub(crate) fn recorded_catalog(
     recording: &Recording,
     had: impl FnMut(&&AgentStart) -> bool,
 ) -> Catalog {
-    let mut told: BTreeMap<ToolName, ToolDecl> = BTreeMap::new();
+    let mut declared: BTreeMap<ToolName, ToolDecl> = BTreeMap::new();
     let mut index = None;
     for start in recording.starts().filter(had) {
         let list = recording.texts.get(&start.tools).map_or("", |text| &**text);
@@ -29,17 +29,18 @@ pub(crate) fn recorded_catalog(
             // What the index found is not in the list.
             let found = start.spec.tools.iter().filter_map(|name| now.get(name.as_str()));
             let found = found.filter(|entry| ToolIndex::has(entry));
-            told.extend(found.map(|it| (it.name().clone(), it.tool.spec().decl.clone())));
+            declared.extend(found.map(|it| (it.name().clone(), it.tool.spec().decl.clone())));
             index = Some(recorded);
         }
         let own = list.into_iter().filter(|tool| start.spec.tools.contains(&tool.name));
-        told.extend(own.map(|tool| (tool.name.clone(), tool)));
+        declared.extend(own.map(|tool| (tool.name.clone(), tool)));
     }
     let of_server = ToolIndex::has;
     // What was usable then is, whatever this machine has.
     let depends = |entry: &CatalogEntry| {
         let settings = ResourceMap::default();
-        told.contains_key(entry.name()) && entry.tool.availability(&settings) != Availability::Yes
+        declared.contains_key(entry.name())
+            && entry.tool.availability(&settings) != Availability::Yes
     };
     let mut catalog = now.filtered(|entry| !of_server(entry) && !depends(entry)).without_index();
     for entry in now.iter().filter(|entry| !of_server(entry) && depends(entry)) {
@@ -47,7 +48,7 @@ pub(crate) fn recorded_catalog(
         let _unique_as_before = catalog.insert(CatalogEntry { tool, ..entry.clone() });
     }
     for entry in now.iter().filter(|entry| of_server(entry)) {
-        let Some(decl) = told.remove(entry.name()) else { continue };
+        let Some(decl) = declared.remove(entry.name()) else { continue };
         let mut entry = entry.clone();
         if entry.tool.spec().decl != decl {
             let spec = ToolSpec { decl, ..entry.tool.spec().clone() };

@@ -42,7 +42,7 @@ pub struct AgentSnapshot {
     pub model: String,
     /// Its requests, tokens and cost.
     pub usage: AgentUsage,
-    /// Its calls.
+    /// Its calls, running and ended.
     pub calls: AgentCalls,
     /// Its todo list, as it left it last; empty without one.
     pub todo: Vec<TodoItem>,
@@ -113,7 +113,7 @@ pub struct AgentExit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum AgentWork {
-    /// Nothing yet.
+    /// It has sent no request yet.
     #[default]
     Starting,
     /// Waits for the model, or is between two steps.

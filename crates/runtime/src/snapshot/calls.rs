@@ -31,7 +31,7 @@ pub struct AgentCalls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunningCall {
-    /// The call.
+    /// ID of the call.
     pub call: CallId,
     /// The tool as the model wrote it.
     pub tool: String,
@@ -47,7 +47,7 @@ pub struct RunningCall {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndedCall {
-    /// The call.
+    /// ID of the call.
     pub call: CallId,
     /// The tool as the model wrote it.
     pub tool: String,
@@ -63,9 +63,9 @@ pub struct EndedCall {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallBlock {
-    /// The call.
+    /// ID of the call.
     pub call: CallId,
-    /// The hook.
+    /// Name of the hook.
     pub by: String,
 }
 
@@ -73,7 +73,7 @@ pub struct CallBlock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallApproval {
-    /// The call.
+    /// ID of the call.
     pub call: CallId,
     /// The command that would run.
     pub command: String,
@@ -91,7 +91,7 @@ pub struct CallApproval {
 pub struct CallDecision {
     /// Whether the call may run.
     pub is_allowed: bool,
-    /// Who decided.
+    /// Name of what decided: a hook, a policy or an approver.
     pub by: String,
 }
 

@@ -72,7 +72,7 @@ pub struct CommandTotals {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandRecord {
-    /// The command.
+    /// Text of the command.
     pub command: String,
     /// How it ended.
     pub exit: CommandExit,
@@ -92,7 +92,7 @@ pub enum CommandExit {
     AgentEnded,
     /// It is durable, and goes on as this PID.
     LeftRunning(u32),
-    /// Not observed.
+    /// Its exit was not observed.
     Unknown,
 }
 
@@ -100,7 +100,7 @@ pub enum CommandExit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnseenFiles {
-    /// The agent.
+    /// ID of the agent.
     pub agent: AgentId,
     /// The files as its answer names them.
     pub files: Vec<String>,
@@ -172,7 +172,7 @@ impl RunChanges {
     }
 
     pub(super) fn add_outcome(&mut self, outcome: &Outcome) {
-        let files = outcome.found.iter().flat_map(|found| found.unseen_writes.iter().cloned());
+        let files = outcome.inspection.iter().flat_map(|found| found.unseen_writes.iter().cloned());
         let unseen = UnseenFiles { agent: outcome.agent.clone(), files: files.collect() };
         self.unseen.extend(Some(unseen).filter(|unseen| !unseen.files.is_empty()));
     }

@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use deputize_core::agent::{AgentActivity, AgentSpec, SpawnedBy};
@@ -9,6 +8,7 @@ use deputize_core::name::ChildEndId;
 use deputize_core::process::{ProcessEnd, ProcessExit};
 use deputize_core::run::WrapUpReason;
 use deputize_core::schema::Schema;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{CancelReason, SessionId, ToolDecl, ToolName, ToolResult, ToolSpec};
 
 use super::*;
@@ -112,7 +112,7 @@ fn result(call: CallId, status: CallStatus, facts: Vec<ToolEffect>) -> Event {
             text,
             fingerprint,
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         },
         args_bytes: 2,
         ms: 1,
@@ -200,7 +200,7 @@ fn an_agent_does_what_its_last_events_say() {
     };
     let stop = || Event::AgentStop { reason: CancelReason::Stopped, pending: true };
     let wrap_up = || Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None };
-    let left = || Event::MessageLeft { text: "hurry".to_owned(), sources: BTreeSet::new() };
+    let left = || Event::MessageLeft { text: "hurry".to_owned(), sources: SourceSet::new() };
     for (events, activity) in [
         (vec![], AgentActivity::Running),
         (vec![question(CALL)], AgentActivity::Asking),
@@ -338,7 +338,7 @@ fn a_message_after_the_end_of_a_turn_begins_the_next_one() {
         text: "done".to_owned(),
         from: Some(ChildEndId { child: child(&top(), 0), number: 1 }),
         images: Vec::new(),
-        sources: BTreeSet::new(),
+        sources: SourceSet::new(),
     };
     assert_eq!(turn(Event::Message(delivery)), (0, Some("faster".to_owned())));
     assert_eq!(turn(message("now the tests")), (1, Some("now the tests".to_owned())));
@@ -355,7 +355,7 @@ fn a_message_about_a_background_command_is_no_message_of_the_person() {
             ms: None,
             output_bytes: None,
             message: message.map(str::to_owned),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         }))
     };
     let notice = "Your background command p1 has ended";

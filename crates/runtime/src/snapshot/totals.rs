@@ -17,9 +17,9 @@ pub struct TreeTotals {
     pub completed: usize,
     /// Number of agents that ended in another way.
     pub failed: usize,
-    /// Their tokens.
+    /// Sum of their tokens.
     pub tokens: Usage,
-    /// Their cost.
+    /// Sum of their costs.
     pub cost: Cost,
 }
 

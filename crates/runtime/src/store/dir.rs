@@ -247,11 +247,16 @@ mod tests {
             let file = SessionFile::create(&dir, &header).unwrap();
             assert_eq!(dir.is_slow(), None, "nothing was synced yet");
             file.durable(0).await.unwrap();
-            let told = dir.is_slow();
+            let sync_time = dir.is_slow();
             match is_slow {
-                true => assert!(told.is_some_and(|told| told >= takes), "{told:?}"),
+                true => {
+                    assert!(sync_time.is_some_and(|sync_time| sync_time >= takes), "{sync_time:?}")
+                }
                 // A machine can be as slow as that, and then it is told so.
-                false => assert!(told.is_none_or(|told| told > SLOW_SYNC), "{told:?}"),
+                false => assert!(
+                    sync_time.is_none_or(|sync_time| sync_time > SLOW_SYNC),
+                    "{sync_time:?}"
+                ),
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use deputize_core::event::{Journal, JournalError};
+use deputize_core::event::{EncodedRecord, Journal, JournalError};
 use deputize_core::{AgentId, BoxFuture, Event, Record, SessionId};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -57,9 +57,9 @@ struct Writer {
     good: u64,
     /// Set at the first failure: nothing is appended after it.
     broken: Option<String>,
-    /// Room for a record and for its line, which the next one uses again.
+    /// Room for a record and for the lines of a write, which the next one uses again.
     body: Vec<u8>,
-    line: Vec<u8>,
+    lines: Vec<u8>,
 }
 
 /// A [`Record`] whose event is JSON already.
@@ -141,7 +141,7 @@ impl SessionFile {
             path,
             disk: Arc::clone(dir.disk()),
             file: Arc::from(file),
-            writer: Mutex::new(Writer { good, broken: None, body: Vec::new(), line: Vec::new() }),
+            writer: Mutex::new(Writer { good, broken: None, body: Vec::new(), lines: Vec::new() }),
             appended: AtomicU64::new(appended),
             // Whoever opens a file has synced it; a new one has no record.
             durable: AtomicU64::new(appended),
@@ -175,12 +175,14 @@ impl Journal for SessionFile {
         serde_json::value::to_raw_value(event).map_err(|error| self.error(error.into()))
     }
 
-    fn append(&self, record: &Record, event: &RawValue) -> Result<(), JournalError> {
+    fn append(&self, records: &[EncodedRecord]) -> Result<(), JournalError> {
         let mut writer = self.writer.lock();
         let durable = self.durable.load(Ordering::Acquire);
-        let written = writer.append(&*self.file, &StoredRecord::of(record, event), durable);
+        let written = writer.append(&*self.file, records, durable);
         written.map_err(|source| self.error(source))?;
-        self.appended.fetch_max(record.seq + 1, Ordering::Release);
+        if let Some(last) = records.last() {
+            self.appended.fetch_max(last.record.seq + 1, Ordering::Release);
+        }
         Ok(())
     }
 
@@ -210,30 +212,33 @@ impl Writer {
     fn append(
         &mut self,
         file: &dyn DiskFile,
-        record: &StoredRecord<'_>,
+        records: &[EncodedRecord],
         durable: u64,
     ) -> io::Result<()> {
         if let Some(why) = &self.broken {
             return Err(io::Error::other(why.clone()));
         }
-        let Self { body, line, .. } = self;
-        body.clear();
-        line.clear();
-        serde_json::to_writer(&mut *body, record).map_err(io::Error::other)?;
-        write!(line, r#"{{"seq":{},"#, record.seq)?;
-        if durable > 0 {
-            write!(line, r#""durable":{durable},"#)?;
+        let Self { body, lines, .. } = self;
+        lines.clear();
+        for EncodedRecord { record, event } in records {
+            body.clear();
+            serde_json::to_writer(&mut *body, &StoredRecord::of(record, event))
+                .map_err(io::Error::other)?;
+            write!(lines, r#"{{"seq":{},"#, record.seq)?;
+            if durable > 0 {
+                write!(lines, r#""durable":{durable},"#)?;
+            }
+            let len = body.len();
+            let crc = checksum(body, durable);
+            write!(lines, r#""len":{len},"crc":"{crc:08x}","record":"#)?;
+            lines.extend_from_slice(body);
+            lines.extend_from_slice(b"}\n");
         }
-        let len = body.len();
-        let crc = checksum(body, durable);
-        write!(line, r#""len":{len},"crc":"{crc:08x}","record":"#)?;
-        line.extend_from_slice(body);
-        line.extend_from_slice(b"}\n");
-        match file.append(line) {
+        match file.append(lines) {
             Ok(()) => {
-                self.good += line.len() as u64;
+                self.good += lines.len() as u64;
                 body.shrink_to(KEPT_ROOM);
-                line.shrink_to(KEPT_ROOM);
+                lines.shrink_to(KEPT_ROOM);
                 Ok(())
             }
             Err(error) => {

@@ -170,9 +170,9 @@ mod tests {
         let (_folder, dir, id) = a_session();
         dies(&dir, &id);
         let _other = dir.disk().open(&dir.openings(&id)).unwrap();
-        let told = dir.opening(&id).unwrap_err().to_string();
-        assert!(told.contains("s.jsonl` is in use by process "), "{told}");
-        assert!(!told.contains("openings"), "{told}");
+        let actual = dir.opening(&id).unwrap_err().to_string();
+        assert!(actual.contains("s.jsonl` is in use by process "), "{actual}");
+        assert!(!actual.contains("openings"), "{actual}");
     }
 
     #[test]

@@ -32,16 +32,16 @@ pub enum ReadError {
     Open {
         /// The session file.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
     /// The folder for session files cannot be made or used.
     #[error("cannot use folder `{}` for sessions", path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The cause.
+        /// I/O error from the system.
         #[source]
         source: io::Error,
     },
@@ -50,7 +50,7 @@ pub enum ReadError {
     Header {
         /// The session file.
         path: PathBuf,
-        /// The cause.
+        /// Underlying error.
         #[source]
         source: serde_json::Error,
     },
@@ -62,7 +62,7 @@ pub enum ReadError {
     Newer {
         /// The session file.
         path: PathBuf,
-        /// Its format.
+        /// Format version of the file.
         found: u32,
     },
     /// Another process writes to it.
@@ -81,7 +81,7 @@ pub enum ReadError {
         path.display()
     )]
     Unlucky {
-        /// The session.
+        /// ID of the session.
         session: SessionId,
         /// Number of openings.
         openings: u64,
@@ -117,7 +117,7 @@ impl ReadError {
 pub struct FileDamage {
     /// The line, from 1.
     pub line: u64,
-    /// The fault.
+    /// Description of the fault.
     pub what: String,
 }
 
@@ -138,7 +138,7 @@ pub enum FileTail {
     Whole,
     /// After its last good record come so many bytes that are none.
     Torn {
-        /// How many.
+        /// Number of these bytes.
         bytes: u64,
     },
 }

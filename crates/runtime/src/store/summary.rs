@@ -18,7 +18,7 @@ use super::read::{ReadError, SessionScan, scan};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SessionSummary {
-    /// The session.
+    /// ID of the session.
     pub session: SessionId,
     /// When it was made, in milliseconds since 1970-01-01T00:00:00Z.
     pub created: u64,

@@ -28,8 +28,8 @@ pub(super) async fn before_tool(
 ) -> Result<Option<FinishedCall>, JournalError> {
     let shown = seen_by_hooks(cx, HookPoint::PreToolUse, arguments);
     let Some(shown) = shown else { return Ok(None) };
-    let moment = HookEvent::PreToolUse { call: call.id, tool: &call.name, arguments: &shown };
-    let blocked = Box::pin(cx.shared.hooks.run(&cx.view.spec, moment, work)).await?;
+    let event = HookEvent::PreToolUse { call: call.id, tool: &call.name, arguments: &shown };
+    let blocked = Box::pin(cx.shared.hooks.run(&cx.view.spec, event, work)).await?;
     if let Some(reason) = blocked {
         let denial = Denial {
             for_model: format!("denied: a hook blocked this call: {reason}"),
@@ -58,14 +58,14 @@ pub(super) async fn after_tool(
 ) -> Result<(), JournalError> {
     let Some(arguments) = shown else { return Ok(()) };
     let output = plain(cx, done);
-    let moment = HookEvent::PostToolUse {
+    let event = HookEvent::PostToolUse {
         call: call.id,
         tool: &call.name,
         arguments: &arguments,
         status: done.status,
         output: &output,
     };
-    let said = Box::pin(cx.shared.hooks.run(&cx.view.spec, moment, work)).await?;
+    let said = Box::pin(cx.shared.hooks.run(&cx.view.spec, event, work)).await?;
     done.add(said.map(|reason| format!("[a hook after this call says: {reason}]")));
     Ok(())
 }
@@ -76,16 +76,16 @@ fn seen_by_hooks<'v>(
     arguments: &'v Value,
 ) -> Option<Cow<'v, Value>> {
     let wanted = cx.shared.hooks.has_any(point);
-    wanted.then(|| scrubbed(&cx.shared.parts.secrets, arguments))
+    wanted.then(|| scrubbed(&cx.shared.config.secrets, arguments))
 }
 
 /// Returns the result of a call, without frame and secrets.
 fn plain(cx: &AgentContext, done: &FinishedCall) -> String {
     let output = &done.output;
     if output.content.is_empty() && output.notes.is_empty() {
-        return done.text.as_str().to_owned();
+        return done.text().into_string();
     }
-    let scrub = |text| cx.shared.parts.secrets.scrub(text);
+    let scrub = |text| cx.shared.config.secrets.scrub(text);
     let mut plain = scrub(&output.content).into_owned();
     for note in &output.notes {
         if !plain.is_empty() && !plain.ends_with('\n') {

@@ -1,13 +1,12 @@
 //! The sources of results.
 
-use std::collections::BTreeSet;
-
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{CatalogEntry, Origin, ToolOutput};
 
 /// Returns the sources of what a tool returned. A server and a plugin are named whatever they say
 /// themselves.
-pub(super) fn output_sources(entry: &CatalogEntry, output: &ToolOutput) -> BTreeSet<Source> {
+pub(super) fn output_sources(entry: &CatalogEntry, output: &ToolOutput) -> SourceSet {
     let own = match &entry.origin {
         Origin::Mcp { server } => Some(Source::mcp(server)),
         Origin::Plugin { path } => {

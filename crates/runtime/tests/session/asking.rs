@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::fixture::{RuleModel, World, authority, catalog, parts, run, spec};
+use crate::fixture::{RuleModel, World, authority, catalog, config, run, spec};
 
 /// A server that takes so many requests at a time, each for a second, and answers the others
 /// with 429.
@@ -135,15 +135,15 @@ struct MeteredServer {
     rate: f64,
     burst: f64,
     steps: usize,
-    tells: bool,
+    sends_wait: bool,
     level: Mutex<(f64, Instant)>,
     refused: AtomicU32,
 }
 
 impl MeteredServer {
-    fn new(rate: f64, burst: f64, steps: usize, tells: bool) -> Arc<Self> {
+    fn new(rate: f64, burst: f64, steps: usize, sends_wait: bool) -> Arc<Self> {
         let level = Mutex::new((burst, Instant::now()));
-        Arc::new(Self { rate, burst, steps, tells, level, refused: AtomicU32::new(0) })
+        Arc::new(Self { rate, burst, steps, sends_wait, level, refused: AtomicU32::new(0) })
     }
 
     /// Takes one request, or returns how long there is none to take.
@@ -171,7 +171,7 @@ impl Model for MeteredServer {
                 self.refused.fetch_add(1, Ordering::SeqCst);
                 let error = ModelError::new(FailureKind::Transient, "429");
                 // Whole seconds, as the header has them.
-                let seconds = self.tells.then_some((wait.as_secs() + 1) * 1000);
+                let seconds = self.sends_wait.then_some((wait.as_secs() + 1) * 1000);
                 return Err(ModelError { status: Some(429), retry_after_ms: seconds, ..error });
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -225,7 +225,7 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
         let mut models = Models::default();
         models.insert("t/rule", "rule", Arc::clone(&model));
         let catalog = catalog(&Arc::new(World::default()));
-        let parts = SessionConfig {
+        let config = SessionConfig {
             models,
             requests: RequestConfig {
                 rate_limiter: Some(Arc::clone(&limiter)),
@@ -237,7 +237,7 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
         let cancel = &cancel;
         async move {
             let id = SessionId::new(format!("s{n}")).unwrap();
-            let session = Session::create(&SessionDir::new(folder), id, parts).unwrap();
+            let session = Session::create(&SessionDir::new(folder), id, config).unwrap();
             let spec = deputize_core::agent::AgentSpec {
                 id: deputize_core::AgentId::root(session.id()),
                 ..spec(folder)
@@ -261,14 +261,14 @@ async fn many_agents_find_the_width_of_a_narrow_provider_and_none_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_meets_a_limit_of_requests_a_second_waits_for_their_turn_and_none_fails() {
-    for (agents, rate, steps, tells) in [
+    for (agents, rate, steps, sends_wait) in [
         (3, 0.5, 4, true),
         (20, 2.0, 3, true),
         (40, 4.0, 3, true),
         (40, 4.0, 3, false),
         (60, 8.0, 3, true),
     ] {
-        let server = MeteredServer::new(rate, rate.max(1.0), steps, tells);
+        let server = MeteredServer::new(rate, rate.max(1.0), steps, sends_wait);
         let start = Instant::now();
         let outcomes = side_by_side(agents, Arc::clone(&server) as Arc<dyn Model>).await;
         let failed: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()).collect();
@@ -361,8 +361,8 @@ async fn the_waits_of_one_turn_have_an_end_together() {
     };
     let retry = RetryPolicy { total_wait: Duration::from_secs(100), ..RetryPolicy::default() };
     let requests = RequestConfig { retry, ..RequestConfig::default() };
-    let parts = SessionConfig { requests, ..parts(&world, rule) };
-    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let config = SessionConfig { requests, ..config(&world, rule) };
+    let outcome = run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!(outcome.error.as_deref(), Some("cut off (tried 3 times)"));
 }
 
@@ -374,8 +374,8 @@ async fn the_same_seed_waits_the_same() {
         let world = Arc::new(World::default());
         let rule = |_: usize, _: &Request<'_>| Err(ModelError::new(FailureKind::Incomplete, "cut"));
         let requests = RequestConfig { seed, ..RequestConfig::default() };
-        let parts = SessionConfig { requests, ..parts(&world, rule) };
-        run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+        let config = SessionConfig { requests, ..config(&world, rule) };
+        run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
         let records = world.records.lock();
         let wait = |event: &Event| match event {
             Event::ModelRetry { wait_ms, .. } => Some(*wait_ms),
@@ -419,10 +419,10 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
             _ => Ok(Reply::text("two", "done")),
         }
     };
-    let mut parts = parts(&world, first);
-    parts.models.insert("t/second", "second", Arc::new(RuleModel(second)));
-    parts.models.fallback(vec!["t/absent".into(), "t/rule".into(), "t/second".into()]);
-    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let mut config = config(&world, first);
+    config.models.insert("t/second", "second", Arc::new(RuleModel(second)));
+    config.models.fallback(vec!["t/absent".into(), "t/rule".into(), "t/second".into()]);
+    let outcome = run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.model.as_str()), (Status::Completed, "t/second"));
     assert_eq!(*seen.lock(), [vec![], vec!["second's".to_owned()]]);
     let records = world.records.lock();
@@ -439,11 +439,11 @@ async fn another_model_does_not_help_against_what_is_wrong_in_itself() {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
         let first = move |_: usize, _: &Request<'_>| Err(ModelError::new(kind, "too long"));
-        let mut parts = parts(&world, first);
+        let mut config = config(&world, first);
         let second = |_: usize, _: &Request<'_>| Ok(Reply::text("two", "done"));
-        parts.models.insert("t/second", "second", Arc::new(RuleModel(second)));
-        parts.models.fallback(vec!["t/second".into()]);
-        let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+        config.models.insert("t/second", "second", Arc::new(RuleModel(second)));
+        config.models.fallback(vec!["t/second".into()]);
+        let outcome = run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
         assert_eq!(outcome.status, Status::Failed, "{kind:?}");
     }
 }

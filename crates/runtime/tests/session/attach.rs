@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::fixture::{
-    RuleModel, World, attach, authority, catalog, cut, parts, results, resumed, run, spec,
+    RuleModel, World, attach, authority, catalog, config, cut, results, resumed, run, spec,
 };
 
 const CANARY: &str = "sk-canary-12345678";
@@ -79,15 +79,15 @@ fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> SessionConfig
     let tool = Arc::new(ChildTool { spec: tool_spec, make });
     let origin = Origin::Linked { krate: "test".into() };
     catalog.insert(CatalogEntry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
-    SessionConfig { tools: ToolConfig::new(catalog), ..parts(world, rule) }
+    SessionConfig { tools: ToolConfig::new(catalog), ..config(world, rule) }
 }
 
-async fn ran(folder: &Path, parts: SessionConfig, grant: &Grant) -> Outcome {
-    run_family(&create(folder, parts), folder, grant).await
+async fn ran(folder: &Path, config: SessionConfig, grant: &Grant) -> Outcome {
+    run_family(&create(folder, config), folder, grant).await
 }
 
-fn create(folder: &Path, parts: SessionConfig) -> Session {
-    Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts).unwrap()
+fn create(folder: &Path, config: SessionConfig) -> Session {
+    Session::create(&SessionDir::new(folder), SessionId::literal("s"), config).unwrap()
 }
 
 async fn run_family(session: &Session, folder: &Path, grant: &Grant) -> Outcome {
@@ -119,22 +119,22 @@ async fn no_secret_is_in_what_a_child_reads() {
     };
     let sent = Arc::new(Mutex::new(String::new()));
     let log = Arc::clone(&sent);
-    let mut parts = family(&world, make);
+    let mut config = family(&world, make);
     let watched = move |results: usize, request: &Request<'_>| {
-        let told = format!("{:?} {:?}\n", request.system, request.messages);
-        log.lock().push_str(&told);
+        let expected = format!("{:?} {:?}\n", request.system, request.messages);
+        log.lock().push_str(&expected);
         rule(results, request)
     };
-    parts.models.insert("t/rule", "rule", Arc::new(RuleModel(watched)));
-    parts.secrets.add("KEY", CANARY);
-    ran(folder.path(), parts, &Grant::default()).await;
+    config.models.insert("t/rule", "rule", Arc::new(RuleModel(watched)));
+    config.secrets.add("KEY", CANARY);
+    ran(folder.path(), config, &Grant::default()).await;
     let sent = sent.lock();
     assert!(sent.contains("system [redacted:KEY]") && sent.contains("child [redacted:KEY]"));
     assert!(!sent.contains(CANARY), "{sent}");
     let file = SessionDir::new(folder.path()).file(&SessionId::literal("s"));
     let kept = std::fs::read_to_string(file).unwrap();
-    for told in ["goal", "child", "context", "system"] {
-        assert!(kept.contains(&format!("{told} [redacted:KEY]")), "{told}");
+    for expected in ["goal", "child", "context", "system"] {
+        assert!(kept.contains(&format!("{expected} [redacted:KEY]")), "{expected}");
     }
     assert!(!kept.contains(CANARY));
 }
@@ -150,22 +150,22 @@ async fn a_child_has_only_a_model_that_it_may_use_and_goes_on_with_no_other() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let mut parts = family(&world, make);
+        let mut config = family(&world, make);
         let answer = |_: usize, _: &Request<'_>| Ok(Reply::text("o", "answered by the other"));
-        parts.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
-        ran(folder.path(), parts, allowed).await;
+        config.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
+        ran(folder.path(), config, allowed).await;
         let results = results(&world);
         assert!(results.contains(expected), "{results}");
     }
     // To fall back on, too.
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts = family(&world, |spec| spec);
-    parts.models.insert("t/rule", "rule", Arc::new(RuleModel(down)));
+    let mut config = family(&world, |spec| spec);
+    config.models.insert("t/rule", "rule", Arc::new(RuleModel(down)));
     let answer = |_: usize, _: &Request<'_>| Ok(Reply::text("o", "answered by the other"));
-    parts.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
-    parts.models.fallback(vec!["t/other".to_owned()]);
-    let outcome = ran(folder.path(), parts, &only).await;
+    config.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
+    config.models.fallback(vec!["t/other".to_owned()]);
+    let outcome = ran(folder.path(), config, &only).await;
     assert_eq!(outcome.text, None, "{outcome:?}");
 }
 
@@ -215,8 +215,8 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
     ] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let parts = SessionConfig { policy: Arc::new(AskingTool), ..family(&world, make) };
-        ran(folder.path(), parts, &Grant::default()).await;
+        let config = SessionConfig { policy: Arc::new(AskingTool), ..family(&world, make) };
+        ran(folder.path(), config, &Grant::default()).await;
         let records = world.records.lock();
         let warnings = records.iter().filter(|it| it.depth == 1).filter_map(|it| match &it.event {
             Event::Log { level: LogLevel::Warn, message, .. } => Some(message.clone()),
@@ -260,11 +260,11 @@ impl Model for RouteModel {
 async fn each_agent_has_one_way_to_its_model_for_all_its_requests() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts = family(&world, |spec| spec);
+    let mut config = family(&world, |spec| spec);
     let used = Arc::new(Mutex::new(Vec::new()));
     let ways = RouteModel { number: 0, made: Arc::default(), used: Arc::clone(&used) };
-    parts.models.insert("t/rule", "rule", Arc::new(ways));
-    ran(folder.path(), parts, &Grant::default()).await;
+    config.models.insert("t/rule", "rule", Arc::new(ways));
+    ran(folder.path(), config, &Grant::default()).await;
     // The parent, its child twice, the parent again.
     assert_eq!(*used.lock(), [1, 2, 2, 1]);
 }
@@ -281,18 +281,18 @@ async fn what_a_child_said_reaches_its_parent_also_where_nothing_takes_its_call_
             (task, _) => Reply::text("rule", format!("{task} said")),
         })
     };
-    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     // Killed when the first child had ended, and the second looked for the second time.
     let again = tempfile::tempdir().unwrap();
     let dir = cut(folder.path(), again.path(), r#"{\"n\":1}"#);
     let world = Arc::new(World::default());
     let catalog = catalog(&world).filtered(|entry| entry.name().as_str() != "spawn");
-    let parts = SessionConfig { tools: ToolConfig::new(catalog), ..parts(&world, rule) };
-    let outcome = resumed(&dir, parts).await;
+    let config = SessionConfig { tools: ToolConfig::new(catalog), ..config(&world, rule) };
+    let outcome = resumed(&dir, config).await;
     assert_eq!(outcome.text.as_deref(), Some("go said"));
-    let told = results(&world);
-    assert!(told.contains("its outcome is unknown") && told.contains("one said"), "{told}");
-    assert!(told.contains("had ended (completed):") && !told.contains("two said"), "{told}");
+    let actual = results(&world);
+    assert!(actual.contains("its outcome is unknown") && actual.contains("one said"), "{actual}");
+    assert!(actual.contains("had ended (completed):") && !actual.contains("two said"), "{actual}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,11 +300,11 @@ async fn a_child_that_its_parent_waits_for_starts_when_spawning_is_not_paused() 
     static CALLED: Notify = Notify::const_new();
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = family(&world, |child| {
+    let config = family(&world, |child| {
         CALLED.notify_one();
         child
     });
-    let session = create(folder.path(), parts);
+    let session = create(folder.path(), config);
     let children = || {
         let records = world.records.lock();
         records.iter().filter(|record| record.depth == 1).count()

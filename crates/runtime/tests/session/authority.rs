@@ -173,7 +173,7 @@ struct SessionProgram {
 }
 
 impl SessionProgram {
-    fn parts(&self, seen: &Arc<AuthorityLog>) -> SessionConfig {
+    fn config(&self, seen: &Arc<AuthorityLog>) -> SessionConfig {
         let mut models = Models::default();
         for (number, name) in MODELS.into_iter().enumerate() {
             let seen = Arc::clone(seen);
@@ -200,7 +200,7 @@ fn id() -> SessionId {
 
 async fn begun(folder: &Path, program: &SessionProgram, tree: &PlannedChild) -> Arc<AuthorityLog> {
     let seen = Arc::new(AuthorityLog::default());
-    let session = Session::create(&SessionDir::new(folder), id(), program.parts(&seen)).unwrap();
+    let session = Session::create(&SessionDir::new(folder), id(), program.config(&seen)).unwrap();
     let tree = PlannedChild { me: AgentId::root(&id()).to_string(), ..tree.clone() };
     let top = AgentSpec {
         task: serde_json::to_string(&tree).unwrap(),
@@ -223,7 +223,7 @@ async fn resumed(
     let whole = std::fs::read_to_string(&file).unwrap();
     let lines = whole.lines().take(records + 1).map(|line| format!("{line}\n"));
     std::fs::write(&file, lines.collect::<String>()).unwrap();
-    let opened = Session::open(&SessionDir::new(folder), id(), program.parts(&seen));
+    let opened = Session::open(&SessionDir::new(folder), id(), program.config(&seen));
     let (session, _) = opened.unwrap();
     let authority = program.authority(session.catalog());
     let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await;

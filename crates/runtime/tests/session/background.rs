@@ -15,7 +15,7 @@ use deputize_core::{
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{RuleModel, World, authority, cut, parts, resumed, resumed_with, run, spec};
+use crate::fixture::{RuleModel, World, authority, config, cut, resumed, resumed_with, run, spec};
 
 const CHILDREN: [&str; 3] = ["background 0", "background 1", "background 2"];
 
@@ -27,7 +27,7 @@ fn task(request: &Request<'_>) -> String {
 }
 
 /// Returns the number of ends in a request.
-fn told(request: &Request<'_>) -> usize {
+fn describe(request: &Request<'_>) -> usize {
     let is = |message: &Message| matches!(message, Message::User(user) if user.from.is_some());
     request.messages.iter().filter(|message| is(message)).count()
 }
@@ -80,7 +80,7 @@ async fn an_answer_is_held_to_its_schema_when_no_child_is_out() {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
             (_, 0) => begins(1),
-            _ if told(request) == 0 => Reply::text("rule", "I wait for it."),
+            _ if describe(request) == 0 => Reply::text("rule", "I wait for it."),
             _ => Reply::text("rule", r#"{"tests": 1}"#),
         })
     };
@@ -91,7 +91,7 @@ async fn an_answer_is_held_to_its_schema_when_no_child_is_out() {
         world.release.notify_one();
     };
     let cancel = Cancel::new();
-    let ran = run(folder.path(), top, parts(&world, rule), &cancel);
+    let ran = run(folder.path(), top, config(&world, rule), &cancel);
     let (outcome, ()) = tokio::join!(ran, released);
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     assert_eq!(outcome.output, Some(json!({"tests": 1})));
@@ -106,9 +106,9 @@ async fn the_limit_of_requests_holds_however_often_it_is_woken() {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
             (_, 0) => begins(3),
-            _ if told(request) == 0 => Reply::text("rule", "I wait."),
+            _ if describe(request) == 0 => Reply::text("rule", "I wait."),
             _ if request.tool_choice == ToolChoice::None => {
-                Reply::text("rule", format!("I know of {}.", told(request)))
+                Reply::text("rule", format!("I know of {}.", describe(request)))
             }
             (_, n) => Reply::calls("rule", [("look", json!({ "n": n }))]),
         })
@@ -123,7 +123,7 @@ async fn the_limit_of_requests_holds_however_often_it_is_woken() {
         }
     };
     let cancel = Cancel::new();
-    let ran = run(folder.path(), top, parts(&world, rule), &cancel);
+    let ran = run(folder.path(), top, config(&world, rule), &cancel);
     let (outcome, ()) = tokio::join!(ran, released);
     // To begin them, to wait, one step with the first end, the closing one; and the ends that
     // came after it share one more.
@@ -144,7 +144,7 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
             (true, _) => child(results),
             (_, 0) => begins(2),
             _ if request.tool_choice == ToolChoice::None => {
-                Reply::text("rule", format!("It is late, and I know of {}.", told(request)))
+                Reply::text("rule", format!("It is late, and I know of {}.", describe(request)))
             }
             _ => Reply::text("rule", "I wait."),
         })
@@ -156,7 +156,7 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
         world.release.notify_one();
     };
     let cancel = Cancel::new();
-    let ran = run(folder.path(), top, parts(&world, rule), &cancel);
+    let ran = run(folder.path(), top, config(&world, rule), &cancel);
     let (outcome, ()) = tokio::join!(ran, released);
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Timeout, ExitReason::Timeout));
     assert!(outcome.text.is_some_and(|text| text.ends_with("It is late, and I know of 1.")));
@@ -179,7 +179,7 @@ async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
             (_, 0) => begins(1),
-            _ => Reply::text("rule", format!("I know of {}.", told(request))),
+            _ => Reply::text("rule", format!("I know of {}.", describe(request))),
         })
     };
     let released = async |world: &World| {
@@ -187,18 +187,18 @@ async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
         world.release.notify_one();
     };
     let cancel = Cancel::new();
-    let ran = run(folder.path(), spec(folder.path()), parts(&world, rule), &cancel);
+    let ran = run(folder.path(), spec(folder.path()), config(&world, rule), &cancel);
     tokio::join!(ran, released(&world));
     let again = tempfile::tempdir().unwrap();
     let dir = cut(folder.path(), again.path(), "agent.rest");
     let world = Arc::new(World::default());
-    let (outcome, ()) = tokio::join!(resumed(&dir, parts(&world, rule)), released(&world));
+    let (outcome, ()) = tokio::join!(resumed(&dir, config(&world, rule)), released(&world));
     assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 1.")));
     assert_eq!(rests(&world), 1);
 }
 
 /// Returns the texts of the messages that a child received after its task.
-fn letters(dir: &SessionDir, child: &AgentId) -> Vec<String> {
+fn message_texts(dir: &SessionDir, child: &AgentId) -> Vec<String> {
     let stored = dir.read(&SessionId::literal("s")).unwrap();
     let messages = stored.messages(child).unwrap_or_default();
     let users = messages.iter().filter_map(|message| match &**message {
@@ -221,9 +221,9 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
     };
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
-    let session = Session::create(&dir, id.clone(), parts(&world, rule)).unwrap();
+    let session = Session::create(&dir, id.clone(), config(&world, rule)).unwrap();
     let kid = AgentId::root(&id).child(CallId::new(1, 0), 0);
-    let tells = async {
+    let messaging = async {
         until("the child waits", || {
             count(&world, |agent, event| agent != "s" && matches!(event, Event::ToolStart { .. }))
                 == 1
@@ -239,13 +239,13 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
     let authority = authority(session.catalog());
     let cancel = Cancel::new();
     let ran = session.run(spec(folder.path()), authority, &cancel);
-    tokio::join!(ran, tells);
+    tokio::join!(ran, messaging);
     assert_eq!(
         session.view().control.message(&AgentId::root(&id), &kid, "too late".to_owned()),
         Delivery::Ended
     );
     drop(session);
-    assert_eq!(letters(&dir, &kid), ["one", "two", "one"]);
+    assert_eq!(message_texts(&dir, &kid), ["one", "two", "one"]);
 
     let whole = std::fs::read_to_string(dir.file(&id)).unwrap();
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
@@ -257,8 +257,8 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
         let left = lines[..kept].iter().filter(|line| line.contains("message.left")).count();
         let world = Arc::new(World::default());
         world.release.notify_one();
-        resumed(&dir, parts(&world, rule)).await;
-        assert_eq!(letters(&dir, &kid), ["one", "two", "one"][..left], "after {kept} lines");
+        resumed(&dir, config(&world, rule)).await;
+        assert_eq!(message_texts(&dir, &kid), ["one", "two", "one"][..left], "after {kept} lines");
     }
 }
 
@@ -292,18 +292,18 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
             _ => Reply::text("rule", "I wait."),
         })
     };
-    let mut parts = parts(&world, rule);
-    parts.models.insert(
+    let mut config = config(&world, rule);
+    config.models.insert(
         "t/rule",
         "rule",
         Arc::new(ClosesLate(RuleModel(rule), Arc::clone(&world))),
     );
-    parts.children.time_limit = Some(Duration::from_secs(5));
+    config.children.time_limit = Some(Duration::from_secs(5));
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
-    let session = Session::create(&dir, id.clone(), parts).unwrap();
+    let session = Session::create(&dir, id.clone(), config).unwrap();
     let kid = AgentId::root(&id).child(CallId::new(1, 0), 0);
-    let tells = async {
+    let messaging = async {
         let says =
             |text: &str| session.view().control.message(&AgentId::root(&id), &kid, text.to_owned());
         until("a rest", || rests(&world) == 1).await;
@@ -320,11 +320,11 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
     let cancel = Cancel::new();
     let limits = AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 1_000 };
     let top = AgentSpec { limits, ..spec(folder.path()) };
-    tokio::join!(session.run(top, authority, &cancel), tells);
+    tokio::join!(session.run(top, authority, &cancel), messaging);
     drop(session);
-    let told = letters(&dir, &kid);
-    assert_eq!((told.len(), told[0].as_str()), (2, "early"), "{told:?}");
-    assert!(told[1].contains("closing answer"), "{told:?}");
+    let actual = message_texts(&dir, &kid);
+    assert_eq!((actual.len(), actual[0].as_str()), (2, "early"), "{actual:?}");
+    assert!(actual[1].contains("closing answer"), "{actual:?}");
 }
 
 /// A clock that goes with the time of the test.
@@ -354,7 +354,7 @@ async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
     };
     let clocked = |world: &Arc<World>, began| {
         let clock = Arc::new(TestClock { since: tokio::time::Instant::now(), began });
-        SessionConfig { clock, ..parts(world, rule) }
+        SessionConfig { clock, ..config(world, rule) }
     };
     let released = async {
         tokio::time::sleep(Duration::from_secs(8)).await;
@@ -409,7 +409,7 @@ async fn the_end_of_a_child_is_delivered_once_also_across_a_kill() {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
             (_, 0) => begins(1),
-            _ => Reply::text("rule", format!("I know of {}.", told(request))),
+            _ => Reply::text("rule", format!("I know of {}.", describe(request))),
         })
     };
     let released = async {
@@ -417,7 +417,7 @@ async fn the_end_of_a_child_is_delivered_once_also_across_a_kill() {
         world.release.notify_one();
     };
     let cancel = Cancel::new();
-    let ran = run(folder.path(), spec(folder.path()), parts(&world, rule), &cancel);
+    let ran = run(folder.path(), spec(folder.path()), config(&world, rule), &cancel);
     let (outcome, ()) = tokio::join!(ran, released);
     assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 1.")));
     let is_delivery =
@@ -428,7 +428,7 @@ async fn the_end_of_a_child_is_delivered_once_also_across_a_kill() {
     let later = tempfile::tempdir().unwrap();
     let dir = cut(folder.path(), later.path(), r#""from":"s/"#);
     let world = Arc::new(World::default());
-    let outcome = resumed(&dir, parts(&world, rule)).await;
+    let outcome = resumed(&dir, config(&world, rule)).await;
     assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 1.")));
     assert_eq!(count(&world, is_delivery), 0);
 }

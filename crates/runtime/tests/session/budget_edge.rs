@@ -15,7 +15,7 @@ use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::fixture::{World, parts, spec};
+use crate::fixture::{World, config, spec};
 
 const PRICE: Price = Price { input: 2.0, cached: 2.0, cache_write: 2.0, output: 10.0 };
 
@@ -47,11 +47,11 @@ where
 {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts =
-        SessionConfig { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
-    parts.models.price("t/rule", PRICE);
+    let mut config =
+        SessionConfig { budgets, ..config(&world, move |n, request| Ok(rule(n, request))) };
+    config.models.price("t/rule", PRICE);
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), config).unwrap();
     let grant = Grant { spawn_depth: Some(levels), spawn_number: Some(99), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
     let system = vec!["You are under test. ".repeat(900).into()];
@@ -195,13 +195,13 @@ async fn a_reply_that_reaches_what_was_reserved_is_asked_for_again_with_more() {
     // Both attempts are paid, and no call of the cut one ran.
     assert_eq!((end.usage.output, end.requests, end.iterations), (4_096 + 9_000, 2, 1));
     assert!(end.trace.is_empty());
-    let told = records.iter().find_map(|record| match &record.event {
+    let actual = records.iter().find_map(|record| match &record.event {
         Event::ModelError { error, retried: true, .. } => Some(error.message.clone()),
         _ => None,
     });
-    let told = told.unwrap();
-    assert!(told.contains("reached the 4096 tokens of output"), "{told}");
-    assert!(told.contains("the next attempt may have 16384"), "{told}");
+    let actual = actual.unwrap();
+    assert!(actual.contains("reached the 4096 tokens of output"), "{actual}");
+    assert!(actual.contains("the next attempt may have 16384"), "{actual}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,11 +297,11 @@ async fn waiting_for_room_is_no_time_of_the_child() {
     let world = Arc::new(World::default());
     let budgets =
         Budgets { children: Budget { usd: Some(0.2), tokens: None }, ..Budgets::default() };
-    let mut parts =
-        SessionConfig { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
-    parts.models.price("t/rule", PRICE);
+    let mut config =
+        SessionConfig { budgets, ..config(&world, move |n, request| Ok(rule(n, request))) };
+    config.models.price("t/rule", PRICE);
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), config).unwrap();
     let grant = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
     let system = vec!["You are under test. ".repeat(900).into()];
@@ -313,6 +313,6 @@ async fn waiting_for_room_is_no_time_of_the_child() {
     let cancel = Cancel::new();
     tokio::join!(session.run(spec, authority, &cancel), release);
     let ends = ends(&world.records.lock());
-    let told: Vec<_> = ends.iter().map(|end| (end.exit_reason, end.duration_ms / 1000)).collect();
-    assert_eq!(told, [(ExitReason::Completed, 60), (ExitReason::Completed, 0)]);
+    let actual: Vec<_> = ends.iter().map(|end| (end.exit_reason, end.duration_ms / 1000)).collect();
+    assert_eq!(actual, [(ExitReason::Completed, 60), (ExitReason::Completed, 0)]);
 }

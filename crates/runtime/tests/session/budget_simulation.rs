@@ -18,7 +18,7 @@ use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir};
 use fastrand::Rng;
 use serde_json::json;
 
-use crate::fixture::{World, parts, spec};
+use crate::fixture::{World, config, spec};
 
 const PRICE: Price = Price { input: 3.0, cached: 0.3, cache_write: 3.75, output: 15.0 };
 
@@ -203,12 +203,12 @@ async fn tasks(plan: &Arc<Plan>, usd: Option<f64>) -> Vec<Outcome> {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let budgets = Budgets { children: Budget { usd, tokens: None }, ..Budgets::default() };
-    let mut parts =
-        SessionConfig { budgets, ..parts(&world, |_, _| Ok(Reply::text("m", "never"))) };
-    parts.models.insert("t/rule", "rule", Arc::new(PricedModel(Arc::clone(plan))));
-    parts.models.price("t/rule", PRICE);
+    let mut config =
+        SessionConfig { budgets, ..config(&world, |_, _| Ok(Reply::text("m", "never"))) };
+    config.models.insert("t/rule", "rule", Arc::new(PricedModel(Arc::clone(plan))));
+    config.models.price("t/rule", PRICE);
     let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), config).unwrap();
     let grant = Grant { spawn_depth: Some(1), spawn_number: Some(99), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
     let system = vec!["s".repeat(plan.system).into()];

@@ -14,7 +14,7 @@ use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::fixture::{RuleModel, World, authority, parts, run, spec};
+use crate::fixture::{RuleModel, World, authority, config, run, spec};
 
 fn tokens(tokens: u64) -> Budget {
     Budget { tokens: Some(tokens), usd: None }
@@ -45,8 +45,8 @@ async fn near_the_edge_a_closing_answer_is_asked_for_and_the_budget_holds() {
     let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
-    let parts = SessionConfig { budgets, ..parts(&world, rule) };
-    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    let config = SessionConfig { budgets, ..config(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), config, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Completed, ExitReason::Budget));
     assert_eq!((outcome.text.as_deref(), outcome.exit_code()), (Some("this far"), 4));
     let spent = outcome.usage.input + outcome.usage.output;
@@ -59,15 +59,18 @@ async fn a_budget_for_nothing_sends_nothing() {
     let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(10), ..Budgets::default() };
-    let parts = SessionConfig { budgets, ..parts(&world, rule) };
-    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    let config = SessionConfig { budgets, ..config(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), config, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::Budget));
     assert_eq!((outcome.iterations, outcome.requests, outcome.exit_code()), (0, 0, 4));
     // Nothing is spent: it says what was needed and what there was.
     let error = outcome.error.unwrap();
     assert!(error.starts_with("nothing was asked of the model"), "{error}");
     assert!(error.contains("the next request may take "), "{error}");
-    assert!(error.ends_with("0 of 10 tokens of the budget are spent, so 10 are left"), "{error}");
+    assert!(
+        error.ends_with("0 of 10 tokens of the session's budget are spent, so 10 are left"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,8 +87,8 @@ async fn children_share_one_purse_and_none_overdraws_it() {
         })
     };
     let budgets = Budgets { children: tokens(30_000), ..Budgets::default() };
-    let parts = SessionConfig { budgets, ..parts(&world, rule) };
-    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    let config = SessionConfig { budgets, ..config(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), config, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("all back")));
     let spent = outcome.children_usage.input + outcome.children_usage.output;
     assert!((15_000..=30_000).contains(&spent), "{spent}");
@@ -125,13 +128,13 @@ async fn three(most: u64) -> Vec<Outcome> {
         Ok(Reply { usage: Usage { input: 1_500, output: 200, ..Usage::default() }, ..reply })
     };
     let budgets = Budgets { children: tokens(most), ..Budgets::default() };
-    let parts = SessionConfig { budgets, ..parts(&world, rule) };
+    let config = SessionConfig { budgets, ..config(&world, rule) };
     let spec = spec(folder.path());
     let options = ModelOptions { max_output_tokens: Some(200), ..spec.options };
     // As long a text as makes the first estimate no smaller than what is counted.
     let system = vec!["You are under test. ".repeat(200).into()];
     let spec = deputize_core::agent::AgentSpec { options, system, ..spec };
-    run(folder.path(), spec, parts, &Cancel::new()).await;
+    run(folder.path(), spec, config, &Cancel::new()).await;
     let ends = ends(&world);
     assert_eq!(ends.len(), 3);
     let spent: u64 = ends.iter().map(|end| end.usage.input + end.usage.output).sum();
@@ -174,13 +177,13 @@ async fn dollars_need_a_price_and_are_counted_over_the_tree() {
     };
     let budget = Budget { usd: Some(10.0), tokens: None };
     let budgets = Budgets { session: budget, ..Budgets::default() };
-    let unpriced = SessionConfig { budgets, ..parts(&world, rule) };
+    let unpriced = SessionConfig { budgets, ..config(&world, rule) };
     let outcome = run(folder.path(), small(folder.path()), unpriced, &Cancel::new()).await;
     let error = outcome.error.unwrap();
     assert!(error.contains("the price of `t/rule` is not known"), "{error}");
 
     let folder = tempfile::tempdir().unwrap();
-    let mut priced = SessionConfig { budgets, ..parts(&world, rule) };
+    let mut priced = SessionConfig { budgets, ..config(&world, rule) };
     priced
         .models
         .price("t/rule", Price { input: 2.0, cached: 1.0, cache_write: 2.0, output: 10.0 });
@@ -195,16 +198,16 @@ async fn told_short(budget: Budget) -> String {
     let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: budget, ..Budgets::default() };
-    let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
+    let mut config = SessionConfig { budgets, ..config(&world, rule) };
     let price = Price { input: 10.0, cached: 10.0, cache_write: 10.0, output: 10.0 };
-    parts.models.price("t/rule", price);
-    run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    config.models.price("t/rule", price);
+    run(folder.path(), small(folder.path()), config, &Cancel::new()).await;
     let records = world.records.lock();
-    let told = records.iter().find_map(|record| match &record.event {
+    let actual = records.iter().find_map(|record| match &record.event {
         Event::Log { message, cause, .. } => Some((message.clone(), cause.clone().unwrap())),
         _ => None,
     });
-    let (message, cause) = told.unwrap();
+    let (message, cause) = actual.unwrap();
     // The cause has the units and none of the figures.
     assert!(cause.starts_with("the budget has no room for the next request ("), "{cause}");
     assert!(!cause.contains(|c: char| c.is_ascii_digit()), "{cause}");
@@ -215,11 +218,14 @@ async fn told_short(budget: Budget) -> String {
 async fn a_limit_is_explained_in_what_it_limits() {
     let usd = told_short(Budget { usd: Some(0.0005), tokens: None }).await;
     assert!(usd.starts_with("the next request may cost $0.00"), "{usd}");
-    assert!(usd.contains("must stay for a closing one: $0.0000 of $0.0005 of the budget"), "{usd}");
+    assert!(
+        usd.contains("must stay for a closing one: $0.0000 of $0.0005 of the session's budget"),
+        "{usd}"
+    );
     assert!(!usd.contains("tokens"), "{usd}");
     let tokens = told_short(Budget { usd: None, tokens: Some(10) }).await;
     assert!(tokens.starts_with("the next request may take "), "{tokens}");
-    let left = "0 of 10 tokens of the budget are spent, so 10 are left";
+    let left = "0 of 10 tokens of the session's budget are spent, so 10 are left";
     assert!(tokens.contains(left), "{tokens}");
     assert!(!tokens.contains('$'), "{tokens}");
     // Only one of two is short.
@@ -233,12 +239,12 @@ async fn what_was_spent_before_a_resume_counts() {
     let world = Arc::new(World::default());
     let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
-    let first = SessionConfig { budgets, ..parts(&world, rule) };
+    let first = SessionConfig { budgets, ..config(&world, rule) };
     let before = run(folder.path(), small(folder.path()), first, &Cancel::new()).await;
-    let parts = SessionConfig { budgets, ..parts(&world, rule) };
+    let config = SessionConfig { budgets, ..config(&world, rule) };
     let dir = SessionDir::new(folder.path());
     let id = deputize_core::SessionId::literal("s");
-    let (session, _) = Session::open(&dir, id, parts).unwrap();
+    let (session, _) = Session::open(&dir, id, config).unwrap();
     let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
     let authority = authority(session.catalog());
     let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
@@ -264,10 +270,10 @@ async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume
             Ok(Reply { usage, ..Reply::text("rule", "whole") })
         };
         let budgets = Budgets { session: tokens(100_000), ..Budgets::default() };
-        let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
+        let mut config = SessionConfig { budgets, ..config(&world, rule) };
         let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
-        parts.models.price("t/rule", price);
-        parts
+        config.models.price("t/rule", price);
+        config
     };
     let options = ModelOptions { max_output_tokens: Some(200), ..ModelOptions::default() };
     let spec = AgentSpec { options, ..spec(folder.path()) };
@@ -289,7 +295,7 @@ async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume
 struct Endless {
     deltas: Vec<Delta<'static>>,
     begun: Arc<Notify>,
-    told: Option<Usage>,
+    actual: Option<Usage>,
 }
 
 impl Model for Endless {
@@ -309,7 +315,7 @@ impl Model for Endless {
             };
             let partial = self.deltas.iter().map(text).collect();
             let error = ModelError::new(FailureKind::Cancelled, "told to end");
-            Err(ModelError { partial, usage: self.told.map(Box::new), ..error })
+            Err(ModelError { partial, usage: self.actual.map(Box::new), ..error })
         })
     }
 }
@@ -317,26 +323,26 @@ impl Model for Endless {
 /// How an agent ends that is interrupted in such a reply, and what is on record of the attempt.
 async fn interrupted(
     deltas: &[Delta<'static>],
-    told: Option<Usage>,
+    actual: Option<Usage>,
     budget: Budget,
 ) -> (Outcome, ModelError, Option<Cost>) {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let begun = Arc::new(Notify::new());
-    let model = Endless { deltas: deltas.to_vec(), begun: Arc::clone(&begun), told };
+    let model = Endless { deltas: deltas.to_vec(), begun: Arc::clone(&begun), actual };
     let budgets = Budgets { session: budget, ..Budgets::default() };
-    let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
-    parts.models.insert("t/rule", "rule", Arc::new(model));
+    let mut config = SessionConfig { budgets, ..config(&world, rule) };
+    config.models.insert("t/rule", "rule", Arc::new(model));
     let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
-    parts.models.price("t/rule", price);
+    config.models.price("t/rule", price);
     let cancel = Cancel::new();
     let stop = async {
         begun.notified().await;
         cancel.cancel(CancelReason::Interrupted);
     };
     let spec = AgentSpec { system: vec!["s".repeat(3000).into()], ..small(folder.path()) };
-    let (outcome, ()) = tokio::join!(run(folder.path(), spec, parts, &cancel), stop);
+    let (outcome, ()) = tokio::join!(run(folder.path(), spec, config, &cancel), stop);
     let records = world.records.lock();
     let mut errors = records.iter().filter_map(|record| match &record.event {
         Event::ModelError { error, cost, .. } => Some((error.clone(), *cost)),
@@ -369,9 +375,9 @@ async fn a_reply_that_is_cancelled_after_it_began_is_paid_for_with_or_without_a_
         assert!(error.estimated && error.usage.as_deref() == Some(&outcome.usage), "{error:?}");
     }
     // What the provider counted is no estimate, and at least what had come.
-    let told = Usage { input: 7, output: 1, ..Usage::default() };
-    let (outcome, error, _) = interrupted(&deltas, Some(told), Budget::default()).await;
-    assert_eq!(outcome.usage, Usage { output: 30, ..told });
+    let actual = Usage { input: 7, output: 1, ..Usage::default() };
+    let (outcome, error, _) = interrupted(&deltas, Some(actual), Budget::default()).await;
+    assert_eq!(outcome.usage, Usage { output: 30, ..actual });
     assert!(!error.estimated);
     // Of one that had not begun nobody knows.
     let (outcome, error, cost) = interrupted(&[], None, tokens(100_000)).await;
@@ -385,9 +391,9 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     let begun = Arc::new(Notify::new());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(4_000), ..Budgets::default() };
-    let mut first = SessionConfig { budgets, ..parts(&world, rule) };
+    let mut first = SessionConfig { budgets, ..config(&world, rule) };
     let deltas = vec![Delta::Call(6_000)];
-    let model = Endless { deltas, begun: Arc::clone(&begun), told: None };
+    let model = Endless { deltas, begun: Arc::clone(&begun), actual: None };
     first.models.insert("t/rule", "rule", Arc::new(model));
     let cancel = Cancel::new();
     let stop = async {
@@ -401,8 +407,8 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     assert_eq!((before.usage.output, before.requests), (500, 1));
 
     let id = deputize_core::SessionId::literal("s");
-    let parts = SessionConfig { budgets, ..parts(&world, rule) };
-    let (session, _) = Session::open(&SessionDir::new(folder.path()), id, parts).unwrap();
+    let config = SessionConfig { budgets, ..config(&world, rule) };
+    let (session, _) = Session::open(&SessionDir::new(folder.path()), id, config).unwrap();
     let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
     let authority = authority(session.catalog());
     let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
@@ -410,13 +416,13 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     assert_eq!((after.text.as_deref(), after.requests), (Some("this far"), 2));
     let spent = before.usage.input + 500;
     let records = world.records.lock();
-    let told = records.iter().any(|record| match &record.event {
+    let actual = records.iter().any(|record| match &record.event {
         Event::Log { message, .. } => {
-            message.contains(&format!("{spent} of 4000 tokens of the budget are spent"))
+            message.contains(&format!("{spent} of 4000 tokens of the session's budget are spent"))
         }
         _ => false,
     });
-    assert!(told, "{spent}: {records:?}");
+    assert!(actual, "{spent}: {records:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -430,7 +436,7 @@ async fn each_attempt_that_is_sent_is_a_request_also_after_a_resume() {
             0 | 1 => Err(ModelError::new(FailureKind::Transient, "503")),
             _ => Ok(Reply::text("rule", "done")),
         };
-        parts(&world, rule)
+        config(&world, rule)
     };
     let outcome = run(folder.path(), spec(folder.path()), flaky(), &Cancel::new()).await;
     assert_eq!((outcome.iterations, outcome.requests), (1, 3));
@@ -467,9 +473,9 @@ async fn what_is_reserved_is_what_replies_are_likely_to_have_and_not_the_most_th
         let world = Arc::new(World::default());
         let rule = |_: usize, _: &Request<'_>| Ok(Reply::text("rule", "said"));
         let budgets = Budgets { session: tokens(most), ..Budgets::default() };
-        let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
-        parts.models.insert("t/rule", "rule", Arc::new(Wordy(RuleModel(rule))));
-        run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await.exit_reason
+        let mut config = SessionConfig { budgets, ..config(&world, rule) };
+        config.models.insert("t/rule", "rule", Arc::new(Wordy(RuleModel(rule))));
+        run(folder.path(), spec(folder.path()), config, &Cancel::new()).await.exit_reason
     };
     // The most that it allows is 32,000; what is reserved is what replies are likely to have.
     assert_eq!(reason(30_000).await, ExitReason::Completed);

@@ -15,7 +15,7 @@ use deputize_runtime::{Session, SessionConfig, SessionDir};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::fixture::{World, decl, parts, results, spec};
+use crate::fixture::{World, config, decl, results, spec};
 
 /// A tool whose calls are checked: by number, one is refused, one asks, one makes the
 /// check panic, one the call, and the checks of two do not end by themselves.
@@ -85,18 +85,18 @@ where
 {
     let folder = tempfile::tempdir().unwrap();
     let approver = Arc::new(KeepsQuestions::default());
-    let mut parts = SessionConfig {
+    let mut config = SessionConfig {
         policy: Arc::new(CommandsAsk),
         approver: approver.clone(),
-        ..parts(world, rule)
+        ..config(world, rule)
     };
-    let mut catalog = (*parts.tools.catalog).clone();
+    let mut catalog = (*config.tools.catalog).clone();
     let tool = Arc::new(Checked(ToolSpec::effectful(decl("checked"), Effects::Unknown)));
     let origin = Origin::Linked { krate: "test".into() };
     let toolset = ToolsetName::literal("test");
     catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
-    parts.tools.catalog = Arc::new(catalog);
-    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts);
+    config.tools.catalog = Arc::new(catalog);
+    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), config);
     let session = session.unwrap();
     let mut spec = spec(folder.path());
     spec.approver = ApproverMode::Ask;

@@ -9,7 +9,7 @@ use deputize_core::{AgentView, Cancel, Message, Policy, Status, ToolSpec};
 use deputize_runtime::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::fixture::{World, parts, results, run, spec};
+use crate::fixture::{World, config, results, run, spec};
 
 #[tokio::test]
 async fn every_fault_of_a_call_is_a_result_that_says_what_to_do() {
@@ -32,7 +32,7 @@ async fn every_fault_of_a_call_is_a_result_that_says_what_to_do() {
         Ok(if results == 0 { reply } else { Reply::text("rule", "done") })
     };
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(outcome.status, Status::Completed);
     insta::assert_snapshot!(results(&world));
 }
@@ -46,9 +46,9 @@ async fn an_argument_that_does_not_fit_is_not_repeated_at_length() {
         let calls = Reply::calls("rule", [("look", long)]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
     };
-    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
-    let told = results(&world);
-    assert!(told.len() < 500 && told.contains("/n: "), "{} bytes", told.len());
+    run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
+    let actual = results(&world);
+    assert!(actual.len() < 500 && actual.contains("/n: "), "{} bytes", actual.len());
 }
 
 #[tokio::test]
@@ -59,12 +59,12 @@ async fn a_secret_is_in_no_record() {
         let calls = Reply::calls("rule", [("look", json!({"list": ["the key is key-canary-1"]}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "it is key-canary-1") })
     };
-    let mut parts = parts(&world, rule);
-    parts.secrets.add("KEY", "key-canary-1");
+    let mut config = config(&world, rule);
+    config.secrets.add("KEY", "key-canary-1");
     let task = "use key-canary-1".to_owned();
     let system = vec!["The key is key-canary-1.".into()];
     let spec = deputize_core::agent::AgentSpec { task, system, ..spec(folder.path()) };
-    run(folder.path(), spec, parts, &Cancel::new()).await;
+    run(folder.path(), spec, config, &Cancel::new()).await;
     let journal = std::fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
     assert!(!journal.contains("key-canary-1"));
     assert!(journal.matches("[redacted:KEY]").count() >= 4, "{journal}");
@@ -84,21 +84,21 @@ async fn the_mark_of_a_secret_is_searched_for_and_written_nowhere() {
         ];
         Ok(if results == 0 { Reply::calls("rule", calls) } else { Reply::text("rule", "done") })
     };
-    let mut parts = parts(&world, rule);
-    parts.secrets.add("KEY", "key-canary-1");
-    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let mut config = config(&world, rule);
+    config.secrets.add("KEY", "key-canary-1");
+    run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     let done = [
         r#"look call_1_2 {"list":["[redacted:KEY]"]}"#,
         r#"act call_1_3 {"list":["[redacted:OTHER]"]}"#,
     ];
     assert_eq!(world.done(), done);
-    let told = results(&world);
-    let told: Vec<_> = told.split("\n\n").take(2).collect();
+    let actual = results(&world);
+    let actual: Vec<_> = actual.split("\n\n").take(2).collect();
     let refused = "act [error] error: nothing ran: [redacted:KEY] in the arguments stands in place \
                    of a secret, which models are not shown: a file or a command would get this \
                    text itself. In a file, change only the lines around it; or let \
                    the person do it.";
-    assert_eq!(told, [refused, refused]);
+    assert_eq!(actual, [refused, refused]);
 }
 
 struct NoActing;
@@ -124,8 +124,8 @@ async fn a_denied_call_does_not_run_and_the_model_learns_by_whom() {
         let calls = Reply::calls("rule", [("act", json!({})), ("look", json!({}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
     };
-    let parts = SessionConfig { policy: Arc::new(NoActing), ..parts(&world, rule) };
-    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let config = SessionConfig { policy: Arc::new(NoActing), ..config(&world, rule) };
+    run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!(world.done(), Vec::<String>::new());
     insta::assert_snapshot!(results(&world));
 }
@@ -140,7 +140,7 @@ async fn a_tool_that_the_spec_does_not_name_is_not_there() {
     };
     let mut spec = spec(folder.path());
     spec.tools.retain(|name| name.as_str() != "act");
-    run(folder.path(), spec, parts(&world, rule), &Cancel::new()).await;
+    run(folder.path(), spec, config(&world, rule), &Cancel::new()).await;
     assert_eq!(world.done(), Vec::<String>::new());
     assert!(results(&world).contains("there is no tool `act` here"), "{}", results(&world));
 }
@@ -162,7 +162,7 @@ async fn calls_that_may_run_side_by_side_do_and_results_keep_their_order() {
         Ok(Reply::text("rule", "done"))
     };
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(outcome.status, Status::Completed);
     assert_eq!(world.most_running.load(Ordering::SeqCst), 2);
 }
@@ -175,7 +175,7 @@ async fn a_call_that_may_not_run_side_by_side_runs_alone() {
         let calls = (0..6).map(|n| (if n % 2 == 0 { "act" } else { "look" }, json!({"n": n})));
         Ok(if results == 0 { Reply::calls("rule", calls) } else { Reply::text("rule", "done") })
     };
-    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(world.most_running.load(Ordering::SeqCst), 1);
     let order: Vec<_> =
         world.done().iter().map(|d| d.split(' ').nth(1).unwrap().to_owned()).collect();

@@ -21,7 +21,7 @@ use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::fixture::{World, catalog, decl, parts, run, spec};
+use crate::fixture::{World, catalog, config, decl, run, spec};
 
 /// Holds the inspection of a child and what the memory takes of its end, or panics while it
 /// inspects.
@@ -94,7 +94,7 @@ impl Tool for JoinTool {
             assert_eq!(joined, [(1, None), (1, None)], "its end is under way");
             let child = [control.descendants(cx.agent.id())[0].id.clone()];
             control.join(&child, true).await;
-            let listed = control.descendants(cx.agent.id())[0].doing;
+            let listed = control.descendants(cx.agent.id())[0].activity;
             assert_eq!(listed, AgentActivity::Ended(Status::Completed));
             let task = FurtherTask { call: cx.call, goal: "go on".to_owned() };
             control.continue_child(&cx.agent, &child[0], &task).await.unwrap();
@@ -111,10 +111,10 @@ fn family<F>(world: &Arc<World>, stages: &Arc<Stages>, rule: F) -> SessionConfig
 where
     F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
 {
-    let mut parts = parts(world, rule);
-    parts.children.lifecycle = Some(stages.clone());
-    parts.memory = Some(stages.clone());
-    parts
+    let mut config = config(world, rule);
+    config.children.lifecycle = Some(stages.clone());
+    config.memory = Some(stages.clone());
+    config
 }
 
 #[tokio::test]
@@ -138,10 +138,10 @@ async fn a_join_waits_until_all_of_an_end_is_done_and_the_child_can_go_on() {
     });
     let origin = Origin::Linked { krate: "test".into() };
     catalog.insert(CatalogEntry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
-    let parts = SessionConfig { tools: ToolConfig::new(catalog), ..family(&world, &stages, rule) };
+    let config = SessionConfig { tools: ToolConfig::new(catalog), ..family(&world, &stages, rule) };
     let mut top = spec(folder.path());
     top.tools.push(ToolName::literal("join"));
-    let outcome = run(folder.path(), top, parts, &Cancel::new()).await;
+    let outcome = run(folder.path(), top, config, &Cancel::new()).await;
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     let records = world.records.lock();
     let resumed = |event: &Event| matches!(event, Event::AgentResume { task: Some(_), .. });
@@ -162,9 +162,9 @@ async fn a_child_whose_task_panics_has_an_end_on_record_and_its_parent_hears_of_
             _ => Reply::text("rule", "done"),
         })
     };
-    let parts = family(&world, &stages, rule);
+    let config = family(&world, &stages, rule);
     let cancel = Cancel::new();
-    let ran = run(folder.path(), spec(folder.path()), parts, &cancel);
+    let ran = run(folder.path(), spec(folder.path()), config, &cancel);
     let outcome = timeout(Duration::from_secs(600), ran).await.unwrap();
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     let records = world.records.lock();

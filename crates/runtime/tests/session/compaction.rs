@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::fixture::{World, cut, parts, resumed, run, spec};
+use crate::fixture::{World, config, cut, resumed, run, spec};
 
 /// Tokens of the model's context.
 const WINDOW: u32 = 6_000;
@@ -87,9 +87,9 @@ fn windowed<F>(world: &Arc<World>, rule: F) -> SessionConfig
 where
     F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
 {
-    let mut parts = parts(world, rule);
-    parts.models.context_window("t/rule", WINDOW);
-    parts
+    let mut config = config(world, rule);
+    config.models.context_window("t/rule", WINDOW);
+    config
 }
 
 /// A session in a folder of its own, whose model records its requests.
@@ -106,7 +106,7 @@ impl CompactionTest {
     }
 
     /// Returns the parts of a session with a model that answers so.
-    fn parts<F>(&self, answer: F) -> SessionConfig
+    fn config<F>(&self, answer: F) -> SessionConfig
     where
         F: Fn(&SentRequests, usize, &Request<'_>) -> Result<Reply, ModelError>
             + Send
@@ -117,9 +117,9 @@ impl CompactionTest {
         windowed(&self.world, move |results, request| answer(&seen, results, request))
     }
 
-    async fn run(&self, parts: SessionConfig) -> Outcome {
+    async fn run(&self, config: SessionConfig) -> Outcome {
         let folder = self.folder.path();
-        run(folder, spec(folder), parts, &Cancel::new()).await
+        run(folder, spec(folder), config, &Cancel::new()).await
     }
 }
 
@@ -140,7 +140,7 @@ fn assert_paired(messages: &[Arc<Message>]) {
 #[tokio::test(start_paused = true)]
 async fn a_long_task_goes_on_past_its_models_context() {
     let test = CompactionTest::new();
-    let outcome = test.run(test.parts(|seen, _, request| Ok(seen.reply(request, 30)))).await;
+    let outcome = test.run(test.config(|seen, _, request| Ok(seen.reply(request, 30)))).await;
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("done")));
     let compactions = compactions(&test.world);
     assert!(compactions.len() >= 3, "{}", compactions.len());
@@ -194,12 +194,13 @@ async fn a_long_task_goes_on_past_its_models_context() {
 #[tokio::test(start_paused = true)]
 async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
     let test = CompactionTest::new();
-    let parts = |test: &CompactionTest| test.parts(|seen, _, request| Ok(seen.reply(request, 30)));
-    test.run(parts(&test)).await;
+    let config =
+        |test: &CompactionTest| test.config(|seen, _, request| Ok(seen.reply(request, 30)));
+    test.run(config(&test)).await;
     let first = compactions(&test.world)[0].clone();
     let again = CompactionTest::new();
     let dir = cut(test.folder.path(), again.folder.path(), r#""type":"compaction""#);
-    let outcome = resumed(&dir, parts(&again)).await;
+    let outcome = resumed(&dir, config(&again)).await;
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     let sent = again.seen.own.lock()[0].clone();
     let next =
@@ -240,11 +241,11 @@ async fn a_models_tokenizer_counts_where_its_provider_does_not() {
     for (bytes, steps, compacts) in [(0, 12, true), (1_000, 12, false), (0, 2, false), (1, 2, true)]
     {
         let test = CompactionTest::new();
-        let mut parts = test.parts(move |seen, _, request| {
+        let mut config = test.config(move |seen, _, request| {
             Ok(Reply { usage: Usage::default(), ..seen.reply(request, steps) })
         });
-        parts.models.wrap("t/rule", |model| Arc::new(TokenizedModel { model, bytes }));
-        let outcome = test.run(parts).await;
+        config.models.wrap("t/rule", |model| Arc::new(TokenizedModel { model, bytes }));
+        let outcome = test.run(config).await;
         assert_eq!(outcome.text.as_deref(), Some("done"));
         assert_eq!(!compactions(&test.world).is_empty(), compacts, "{bytes} bytes, {steps} steps");
         inputs.push(outcome.usage.input);
@@ -284,13 +285,13 @@ impl Model for WatchedModel {
 async fn an_agent_can_be_seen_while_its_tokens_are_counted() {
     let test = CompactionTest::new();
     let (control, agents) = (Arc::default(), Arc::<Mutex<Vec<usize>>>::default());
-    let mut parts = test.parts(|seen, _, request| Ok(seen.reply(request, 2)));
-    parts.models.wrap("t/rule", |model| {
+    let mut config = test.config(|seen, _, request| Ok(seen.reply(request, 2)));
+    config.models.wrap("t/rule", |model| {
         let (control, agents) = (Arc::clone(&control), Arc::clone(&agents));
         Arc::new(WatchedModel { model, control, agents })
     });
     let dir = SessionDir::new(test.folder.path());
-    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
     *control.lock() = Some(session.control());
     let authority = Authority::root(session.catalog(), &Grant::default());
     let outcome = session.run(spec(test.folder.path()), authority, &Cancel::new()).await;
@@ -301,13 +302,13 @@ async fn an_agent_can_be_seen_while_its_tokens_are_counted() {
 #[tokio::test(start_paused = true)]
 async fn three_useless_compactions_in_a_row_end_the_turn_with_what_there_is() {
     let test = CompactionTest::new();
-    let parts = test.parts(|seen, _, request| {
+    let config = test.config(|seen, _, request| {
         let reply = seen.reply(request, 100);
         let longer = "A word too many. ".repeat(900);
         let is_summary = asks_for_summary(request);
         Ok(Reply { text: if is_summary { longer } else { reply.text.clone() }, ..reply })
     });
-    let outcome = test.run(parts).await;
+    let outcome = test.run(config).await;
     assert_eq!((outcome.status, outcome.exit_code()), (Status::Failed, 4));
     assert_eq!(outcome.exit_reason, ExitReason::ContextOverflow);
     let error = outcome.error.unwrap();
@@ -330,7 +331,7 @@ async fn a_conversation_that_the_provider_refuses_as_too_long_is_compacted_and_s
         }
         Ok(seen.reply(request, 30))
     };
-    let outcome = test.run(parts(&test.world, rule)).await;
+    let outcome = test.run(config(&test.world, rule)).await;
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("done")));
     let refused = refused.lock();
     assert_eq!(refused.iter().filter(|asks| !**asks).count(), compactions(&test.world).len());
@@ -343,7 +344,7 @@ async fn a_conversation_that_the_provider_refuses_as_too_long_is_compacted_and_s
 async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
     for works in [true, false] {
         let test = CompactionTest::new();
-        let mut parts = test.parts(|seen, _, request| Ok(seen.reply(request, 12)));
+        let mut config = test.config(|seen, _, request| Ok(seen.reply(request, 12)));
         let other = move |_: usize, request: &Request<'_>| {
             assert!(asks_for_summary(request));
             if works {
@@ -352,9 +353,9 @@ async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
             Err(ModelError::new(FailureKind::Unavailable, "no key"))
         };
         let model = Arc::new(crate::fixture::RuleModel(other));
-        parts.models.insert("t/cheap", "cheap", model);
-        parts.requests.compaction.model = "t/cheap".to_owned();
-        let outcome = test.run(parts).await;
+        config.models.insert("t/cheap", "cheap", model);
+        config.requests.compaction.model = "t/cheap".to_owned();
+        let outcome = test.run(config).await;
         assert_eq!(outcome.status, Status::Completed);
         let compaction = compactions(&test.world)[0].clone();
         let expected = if works { ("t/cheap", "By another.") } else { ("t/rule", "## Task") };
@@ -369,14 +370,14 @@ async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
     let test = CompactionTest::new();
     let failed = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&failed);
-    let parts = test.parts(move |seen, _, request| {
+    let config = test.config(move |seen, _, request| {
         if asks_for_summary(request) {
             count.fetch_add(1, Ordering::SeqCst);
             return Ok(Reply::text("m", " "));
         }
         Ok(seen.reply(request, 30))
     });
-    let outcome = test.run(parts).await;
+    let outcome = test.run(config).await;
     assert_eq!(outcome.status, Status::Completed);
     assert_eq!(failed.load(Ordering::SeqCst), 3, "it is tried three times in a turn");
     assert_eq!(compactions(&test.world), []);
@@ -385,7 +386,7 @@ async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
 #[tokio::test(start_paused = true)]
 async fn what_a_summary_takes_comes_out_of_the_budget() {
     let test = CompactionTest::new();
-    let mut parts = test.parts(|seen, _, request| {
+    let mut config = test.config(|seen, _, request| {
         let mut reply = seen.reply(request, 100);
         if request.tool_choice == ToolChoice::None && !asks_for_summary(request) {
             reply = Reply { usage: reply.usage, ..Reply::text("m", "This far.") };
@@ -393,8 +394,8 @@ async fn what_a_summary_takes_comes_out_of_the_budget() {
         Ok(reply)
     });
     let session = Budget { tokens: Some(90_000), usd: None };
-    parts.budgets = Budgets { session, ..Budgets::default() };
-    let outcome = test.run(parts).await;
+    config.budgets = Budgets { session, ..Budgets::default() };
+    let outcome = test.run(config).await;
     assert_eq!(outcome.exit_reason, ExitReason::Budget);
     assert!(!compactions(&test.world).is_empty());
     let own: u64 = test.seen.own.lock().iter().map(|all| input(all)).sum();
@@ -411,7 +412,7 @@ fn input(messages: &[Arc<Message>]) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn a_child_is_compacted_like_its_parent() {
     let test = CompactionTest::new();
-    let parts = test.parts(|seen, results, request| {
+    let config = test.config(|seen, results, request| {
         let is_parent = matches!(&*request.messages[0], Message::User(user) if user.text == "go");
         match (is_parent, results) {
             (true, 0) => Ok(Reply::calls("m", [("spawn", json!({"list": ["look"]}))])),
@@ -419,7 +420,7 @@ async fn a_child_is_compacted_like_its_parent() {
             (false, _) => Ok(seen.reply(request, 12)),
         }
     });
-    let outcome = test.run(parts).await;
+    let outcome = test.run(config).await;
     assert_eq!(outcome.text.as_deref(), Some("all done"));
     let records = test.world.records.lock();
     let is_of_child = |event: &Event| matches!(event, Event::Compaction(_));
@@ -428,13 +429,13 @@ async fn a_child_is_compacted_like_its_parent() {
 }
 
 /// Builds one part after the other, and reports each; where all are done, it says so.
-fn builder_reply(seen: &SentRequests, request: &Request<'_>, parts: usize) -> Reply {
+fn builder_reply(seen: &SentRequests, request: &Request<'_>, config: usize) -> Reply {
     let usage = Usage { input: tokens(request), output: 300, ..Usage::default() };
     if asks_for_summary(request) {
         return Reply { usage, ..Reply::text("m", "One part after the other. ".repeat(80)) };
     }
     let part = seen.steps.fetch_add(1, Ordering::SeqCst);
-    let reply = if part < parts {
+    let reply = if part < config {
         let command = format!("build part {part} {}", "--with-an-option ".repeat(9));
         let make = ("make", json!({"n": part, "command": command}));
         let look = ("look", json!({"command": "900"}));
@@ -448,12 +449,12 @@ fn builder_reply(seen: &SentRequests, request: &Request<'_>, parts: usize) -> Re
 #[tokio::test(start_paused = true)]
 async fn a_task_of_many_effects_goes_on_in_a_small_context() {
     let test = CompactionTest::new();
-    let mut parts = test.parts(|seen, _, request| Ok(builder_reply(seen, request, 100)));
-    parts.models.context_window("t/rule", 8_192);
+    let mut config = test.config(|seen, _, request| Ok(builder_reply(seen, request, 100)));
+    config.models.context_window("t/rule", 8_192);
     let folder = test.folder.path();
     let limits = AgentLimits { max_iterations: 200, time_ms: 0, wrap_up_ms: 0 };
     let spec = AgentSpec { limits, ..spec(folder) };
-    let outcome = run(folder, spec, parts, &Cancel::new()).await;
+    let outcome = run(folder, spec, config, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("done"), "{:?}", outcome.error);
     assert_eq!(outcome.receipts.commands.len(), 100);
     let compactions = compactions(&test.world);
@@ -475,10 +476,10 @@ async fn what_a_call_did_stays_on_record_also_after_a_resume() {
         Ok(if is_first { act() } else { reply })
     };
     let test = CompactionTest::new();
-    test.run(test.parts(act)).await;
+    test.run(test.config(act)).await;
     let again = CompactionTest::new();
     let dir = cut(test.folder.path(), again.folder.path(), r#""type":"compaction""#);
-    let outcome = resumed(&dir, again.parts(act)).await;
+    let outcome = resumed(&dir, again.config(act)).await;
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     assert_eq!(again.world.done().iter().filter(|done| done.starts_with("act")).count(), 0);
     for world in [&test.world, &again.world] {

@@ -19,7 +19,7 @@ use deputize_core::{
 use deputize_runtime::{Budgets, ChildConfig, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{World, cut, parts, resumed_with};
+use crate::fixture::{World, config, cut, resumed_with};
 
 /// A program that does as its task says.
 struct Programs(Arc<World>);
@@ -144,8 +144,8 @@ fn authority(catalog: &Catalog) -> Authority {
     Authority::root(catalog, &grant)
 }
 
-async fn run(folder: &Path, spec: AgentSpec, parts: SessionConfig, cancel: &Cancel) -> Outcome {
-    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
+async fn run(folder: &Path, spec: AgentSpec, config: SessionConfig, cancel: &Cancel) -> Outcome {
+    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), config);
     let session = session.unwrap();
     let authority = authority(session.catalog());
     session.run(spec, authority, cancel).await
@@ -158,12 +158,12 @@ fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> SessionC
             _ => Reply::text("rule", "done"),
         })
     };
-    let mut parts = parts(world, rule);
-    parts.secrets.add("KEY", "sk-12345678");
-    parts.approver = Arc::new(StartApprover);
+    let mut config = config(world, rule);
+    config.secrets.add("KEY", "sk-12345678");
+    config.approver = Arc::new(StartApprover);
     let programs: Arc<dyn ExternalAgents> = Arc::new(Programs(Arc::clone(world)));
-    parts.external = BTreeMap::from([("p/program".to_owned(), programs)]);
-    parts
+    config.external = BTreeMap::from([("p/program".to_owned(), programs)]);
+    config
 }
 
 /// Says that poking never happens.
@@ -192,9 +192,9 @@ async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
     for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let parts = SessionConfig { policy, ..with_programs(&world, &["program works"]) };
+        let config = SessionConfig { policy, ..with_programs(&world, &["program works"]) };
         let dir = SessionDir::new(folder.path());
-        let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+        let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
         let grant = Grant {
             approver: Some(ApproverMode::Auto),
             spawn_depth: Some(1),
@@ -204,8 +204,8 @@ async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
         let authority = Authority::root(session.catalog(), &grant);
         let spec = AgentSpec { approver: ApproverMode::Auto, ..spec(folder.path()) };
         session.run(spec, authority, &Cancel::new()).await;
-        let told = ends(&world)[0].text.clone().unwrap();
-        assert!(told.starts_with(&format!("allowed: {allowed};")), "{told}");
+        let actual = ends(&world)[0].text.clone().unwrap();
+        assert!(actual.starts_with(&format!("allowed: {allowed};")), "{actual}");
     }
 }
 
@@ -226,16 +226,16 @@ fn ends(world: &World) -> Vec<Outcome> {
 async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts = with_programs(&world, &["program works", "program panics"]);
-    parts.models.price("t/rule", Price::FREE);
-    let top = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let mut config = with_programs(&world, &["program works", "program panics"]);
+    config.models.price("t/rule", Price::FREE);
+    let top = run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!(top.cost_usd, None, "what programs cost nobody knows");
     let ends = ends(&world);
-    let told = &ends[0];
-    assert_eq!(told.text.as_deref(), Some("allowed: false; [redacted:KEY]"));
-    assert!(told.external && told.receipts == Default::default());
-    assert_eq!((told.model.as_str(), told.trace.len()), ("p/program", 1));
-    let status = told.trace[0].status;
+    let actual = &ends[0];
+    assert_eq!(actual.text.as_deref(), Some("allowed: false; [redacted:KEY]"));
+    assert!(actual.external && actual.receipts == Default::default());
+    assert_eq!((actual.model.as_str(), actual.trace.len()), ("p/program", 1));
+    let status = actual.trace[0].status;
     assert_eq!(status, CallStatus::Denied, "what was not allowed did not go well, as it tells");
     assert_eq!((ends[1].status, ends[1].trace.len()), (Status::Error, 1));
     let records = world.records.lock();
@@ -252,8 +252,8 @@ async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
 async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = with_programs(&world, &["program toils"]);
-    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let config = with_programs(&world, &["program toils"]);
+    run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     let end = &ends(&world)[0];
     assert_eq!((end.status, &end.error), (Status::Completed, &None));
     assert_eq!(end.trace.len(), 10_000);
@@ -274,20 +274,20 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
         let tasks = &["program hangs untimed", "program is deaf untimed"];
-        let parts = with_programs(&world, tasks);
+        let config = with_programs(&world, tasks);
         let mut top = spec(folder.path());
         top.limits.time_ms = limit;
         top.limits.wrap_up_ms = 0;
         let cancel = Cancel::new();
         let started = tokio::time::Instant::now();
-        let told = async {
+        let actual = async {
             tokio::time::sleep(std::time::Duration::from_secs(5)).await;
             if limit == 0 {
                 cancel.cancel(CancelReason::Interrupted);
             }
         };
-        let ran = run(folder.path(), top, parts, &cancel);
-        let (_, ()) = tokio::join!(ran, told);
+        let ran = run(folder.path(), top, config, &cancel);
+        let (_, ()) = tokio::join!(ran, actual);
         let ends = ends(&world);
         assert_eq!(ends[0].text.as_deref(), Some("so far"));
         for end in &ends {
@@ -317,11 +317,11 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_to_end() {
         let world = Arc::new(World::default());
         let children_time = shared.map(std::time::Duration::from_secs);
         let children = ChildConfig { time_limit: children_time, ..ChildConfig::default() };
-        let parts = SessionConfig { children, ..with_programs(&world, tasks) };
+        let config = SessionConfig { children, ..with_programs(&world, tasks) };
         let mut top = spec(folder.path());
         top.limits.wrap_up_ms = 20_000;
         let started = tokio::time::Instant::now();
-        run(folder.path(), top, parts, &Cancel::new()).await;
+        run(folder.path(), top, config, &Cancel::new()).await;
         let ends = ends(&world);
         let closing = ends[0].text.as_deref().unwrap_or_default();
         assert!(closing.contains("Give your closing answer now"), "{closing}");
@@ -342,13 +342,13 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_to_end() {
 async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = with_programs(&world, &["program works"]);
+    let config = with_programs(&world, &["program works"]);
     let mut top = spec(folder.path());
     let hands = |name: &&deputize_core::ToolName| name.as_str() != "act";
     top.tools = top.tools.iter().filter(hands).cloned().collect();
     let tools = Some(top.tools.iter().cloned().collect());
     let dir = SessionDir::new(folder.path());
-    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
     let grant = deputize_core::authority::Grant { tools, ..Default::default() };
     let authority = authority(session.catalog()).intersect(&grant);
     session.run(top, authority, &Cancel::new()).await;
@@ -362,9 +362,9 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let mut parts = with_programs(&world, &["program works"]);
-        parts.budgets = Budgets { children, ..Budgets::default() };
-        run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+        let mut config = with_programs(&world, &["program works"]);
+        config.budgets = Budgets { children, ..Budgets::default() };
+        run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
         let results = crate::fixture::results(&world);
         assert!(results.contains(why), "{results}");
         assert!(world.done().is_empty());
@@ -379,10 +379,10 @@ async fn it_does_not_begin_where_nobody_lets_it() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let parts = with_programs(&world, &["program works"]);
-        let parts = SessionConfig { approver: Arc::new(NoPerson), ..parts };
+        let config = with_programs(&world, &["program works"]);
+        let config = SessionConfig { approver: Arc::new(NoPerson), ..config };
         let top = AgentSpec { approver: mode, ..spec(folder.path()) };
-        run(folder.path(), top, parts, &Cancel::new()).await;
+        run(folder.path(), top, config, &Cancel::new()).await;
         let end = &ends(&world)[0];
         assert_eq!((end.status, end.external, end.cost_usd), (Status::Failed, false, Some(0.0)));
         let error = end.error.as_deref().unwrap();
@@ -392,9 +392,9 @@ async fn it_does_not_begin_where_nobody_lets_it() {
     // Whoever is told to end while somebody is asked did not begin either.
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = with_programs(&world, &["program works timed"]);
-    let parts = SessionConfig { approver: Arc::new(SilentApprover), ..parts };
-    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let config = with_programs(&world, &["program works timed"]);
+    let config = SessionConfig { approver: Arc::new(SilentApprover), ..config };
+    run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     let end = &ends(&world)[0];
     assert_eq!(end.status, Status::Timeout, "{end:?}");
     assert!(world.done().is_empty(), "it began");
@@ -420,9 +420,9 @@ async fn killed_at_any_record_it_is_not_started_twice_nor_where_it_may_not_be_an
         let begun = before.iter().any(|record| record.depth == 1 && begun(&record.event));
 
         let world = Arc::new(World::default());
-        let mut parts = with_programs(&world, &["program works"]);
-        parts.children.grant = Grant { approver, ..Grant::default() };
-        let (session, _) = Session::open(&dir, SessionId::literal("s"), parts).unwrap();
+        let mut config = with_programs(&world, &["program works"]);
+        config.children.grant = Grant { approver, ..Grant::default() };
+        let (session, _) = Session::open(&dir, SessionId::literal("s"), config).unwrap();
         let authority = authority(session.catalog());
         let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
         assert_eq!(outcome.text.as_deref(), Some("done"), "cut at {cut}");
@@ -451,11 +451,11 @@ async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun
             let last = if begun { "\"tool\":\"poke\"" } else { start };
             let dir = cut(folder.path(), scratch.path(), last);
             let world = Arc::new(World::default());
-            let mut parts = with_programs(&world, &["program works"]);
+            let mut config = with_programs(&world, &["program works"]);
             if gone {
-                parts.external.clear();
+                config.external.clear();
             }
-            let outcome = Box::pin(resumed_with(&dir, parts, grant)).await;
+            let outcome = Box::pin(resumed_with(&dir, config, grant)).await;
             let case = format!("begun: {begun}, gone: {gone}");
             assert_eq!(outcome.text.as_deref(), Some("done"), "{case}");
             assert!(world.done().is_empty(), "{case}");
@@ -469,8 +469,8 @@ async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun
             assert_eq!(end.status, Status::Interrupted, "{case}");
             let why = end.error.as_deref().unwrap();
             let lost = begun && !gone;
-            let told = if lost { "what it did is unknown" } else { "it could not go on" };
-            assert!(why.contains(told), "{case}: {why}");
+            let actual = if lost { "what it did is unknown" } else { "it could not go on" };
+            assert!(why.contains(actual), "{case}: {why}");
             assert_eq!(end.cost_usd, (!begun).then_some(0.0), "{case}");
         }
     }
@@ -488,8 +488,8 @@ async fn what_one_had_said_before_a_kill_is_on_record_and_its_partial_text() {
     ] {
         let scratch = tempfile::tempdir().unwrap();
         let dir = cut(folder.path(), scratch.path(), last);
-        let parts = with_programs(&Arc::new(World::default()), &["program talks"]);
-        let outcome = Box::pin(resumed_with(&dir, parts, &Grant::default())).await;
+        let config = with_programs(&Arc::new(World::default()), &["program talks"]);
+        let outcome = Box::pin(resumed_with(&dir, config, &Grant::default())).await;
         assert_eq!(outcome.text.as_deref(), Some("done"));
         let records = dir.read(&SessionId::literal("s")).unwrap().records;
         let end = records.iter().find_map(|record| match &record.event {

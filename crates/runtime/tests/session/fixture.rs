@@ -173,7 +173,8 @@ fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResu
 
 /// Attaches to one child of the agent that calls.
 pub(crate) async fn attach(cx: &ToolCx, spec: &AgentSpec) -> Result<Box<dyn Agent>, String> {
-    let starts = cx.agent.session.spawn.attach(&cx.agent, vec![spec], None, &cx.cancel);
+    let spec = Arc::new(spec.clone());
+    let starts = cx.agent.session.spawn.attach(&cx.agent, vec![&spec], None, &cx.cancel);
     let start = starts.map_err(|over| over.to_string())?.pop().unwrap();
     start.start().await.map_err(|error| error.to_string())
 }
@@ -276,7 +277,7 @@ pub(crate) fn insert_tool_of(
     catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
 }
 
-pub(crate) fn parts<F>(world: &Arc<World>, rule: F) -> SessionConfig
+pub(crate) fn config<F>(world: &Arc<World>, rule: F) -> SessionConfig
 where
     F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
 {
@@ -306,10 +307,10 @@ pub(crate) fn authority(catalog: &Catalog) -> Authority {
 pub(crate) async fn run(
     folder: &Path,
     spec: AgentSpec,
-    parts: SessionConfig,
+    config: SessionConfig,
     cancel: &Cancel,
 ) -> Outcome {
-    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
+    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), config);
     let session = session.unwrap();
     let authority = authority(session.catalog());
     session.run(spec, authority, cancel).await
@@ -349,13 +350,17 @@ pub(crate) fn cut(from: &Path, to: &Path, last: &str) -> SessionDir {
 }
 
 /// Goes on with a session to its end.
-pub(crate) async fn resumed(dir: &SessionDir, parts: SessionConfig) -> Outcome {
-    Box::pin(resumed_with(dir, parts, &Grant::default())).await
+pub(crate) async fn resumed(dir: &SessionDir, config: SessionConfig) -> Outcome {
+    Box::pin(resumed_with(dir, config, &Grant::default())).await
 }
 
 /// The same with less than the session had.
-pub(crate) async fn resumed_with(dir: &SessionDir, parts: SessionConfig, grant: &Grant) -> Outcome {
-    let (session, _) = Session::open(dir, SessionId::literal("s"), parts).unwrap();
+pub(crate) async fn resumed_with(
+    dir: &SessionDir,
+    config: SessionConfig,
+    grant: &Grant,
+) -> Outcome {
+    let (session, _) = Session::open(dir, SessionId::literal("s"), config).unwrap();
     let authority = authority(session.catalog()).intersect(grant);
     session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap()
 }

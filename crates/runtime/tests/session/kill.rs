@@ -10,7 +10,7 @@ use deputize_core::{Cancel, Event, SessionId, Status};
 use deputize_runtime::{Continue, ResumeError, Session, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{World, authority, parts, run, spec};
+use crate::fixture::{World, authority, config, run, spec};
 
 /// A parent that looks, acts, spawns two children, acts again; each child acts and answers.
 fn rule(results: usize, request: &Request<'_>) -> Result<Reply, ModelError> {
@@ -55,7 +55,7 @@ async fn resumed_from(whole: &[u8], bytes: usize, scratch: &Path) {
     let before_records = dir.read(&SessionId::literal("s")).unwrap().records;
 
     let world = Arc::new(World::default());
-    let opened = Session::open(&dir, SessionId::literal("s"), parts(&world, rule));
+    let opened = Session::open(&dir, SessionId::literal("s"), config(&world, rule));
     let (session, recovery) = opened.unwrap();
     let authority = authority(session.catalog());
     let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await;
@@ -92,7 +92,7 @@ async fn killed_at_every_record_and_inside_every_record_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("all done"));
     assert_eq!(world.done().len(), 5);
     let whole = std::fs::read(folder.path().join("s.jsonl")).unwrap();
@@ -117,7 +117,8 @@ async fn a_resumed_session_sends_the_same_prefix() {
         seen.lock().push(text.unwrap());
         rule(results, request)
     };
-    run(folder.path(), spec(folder.path()), parts(&world, recording.clone()), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, recording.clone()), &Cancel::new())
+        .await;
     let first = sent.lock().clone();
     // Killed right before the last request of the parent.
     let file = folder.path().join("s.jsonl");
@@ -126,7 +127,7 @@ async fn a_resumed_session_sends_the_same_prefix() {
     let cut = whole[..cut].rfind('\n').unwrap() + 1;
     std::fs::write(&file, &whole[..cut]).unwrap();
     let dir = SessionDir::new(folder.path());
-    let opened = Session::open(&dir, SessionId::literal("s"), parts(&world, recording));
+    let opened = Session::open(&dir, SessionId::literal("s"), config(&world, recording));
     let session = opened.unwrap().0;
     let authority = authority(session.catalog());
     session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::fixture::{World, authority, parts, resumed, run, spec};
+use crate::fixture::{World, authority, config, resumed, run, spec};
 
 /// What stands between an answer and what follows it in a result.
 const LATER: &str = "[A message arrived after this answer. In reply to it:]";
@@ -91,7 +91,7 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
     };
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
-    let session = Session::create(&dir, id, parts(&world, rule)).unwrap();
+    let session = Session::create(&dir, id, config(&world, rule)).unwrap();
     assert!(view.set(Arc::clone(session.view())).is_ok());
     let authority = authority(session.catalog());
     let cancel = Cancel::new();
@@ -124,12 +124,12 @@ proptest! {
         let (outcome, answers, _) = runtime.block_on(child_with(turns));
         let text = outcome.text.clone().unwrap_or_default();
         let mut rest = text.as_str();
-        let mut told: Vec<&String> = Vec::new();
+        let mut actual: Vec<&String> = Vec::new();
         for answer in answers.iter().filter(|answer| !answer.is_empty()) {
-            if told.contains(&answer) {
+            if actual.contains(&answer) {
                 continue;
             }
-            told.push(answer);
+            actual.push(answer);
             let found = rest.split_once(answer.as_str());
             prop_assert!(found.is_some(), "{answer:?} is lost or out of order: {text:?}");
             rest = found.unwrap().1;
@@ -181,7 +181,7 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
     let id = SessionId::literal("s");
     let shared = Arc::clone(&rule);
     let session =
-        Session::create(&dir, id.clone(), parts(&world, move |n, it: &Request<'_>| shared(n, it)));
+        Session::create(&dir, id.clone(), config(&world, move |n, it: &Request<'_>| shared(n, it)));
     let session = session.unwrap();
     assert!(view.set(Arc::clone(session.view())).is_ok());
     let authority = authority(session.catalog());
@@ -201,7 +201,7 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
         std::fs::write(dir.file(&id), lines[..kept].concat()).unwrap();
         let world = Arc::new(World::default());
         let shared = Arc::clone(&rule);
-        resumed(&dir, parts(&world, move |n, it: &Request<'_>| shared(n, it))).await;
+        resumed(&dir, config(&world, move |n, it: &Request<'_>| shared(n, it))).await;
         let text = end_of_child(&world).text.unwrap();
         // A reply that is not on record is asked for again, and then it is read before that.
         let reported = lines[..kept].iter().any(|line| line.contains("The report."));
@@ -215,19 +215,19 @@ async fn what_a_parent_says_while_its_children_run_stays_in_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
-        let told = request
+        let actual = request
             .messages
             .iter()
             .any(|it| matches!(&**it, Message::User(it) if it.from.is_some()));
         Ok(match (is_child(request), results) {
             (true, _) => Reply::text("rule", "The child is done."),
             (false, 0) => Reply::calls("rule", [("spawn", json!({"list": ["background 0"]}))]),
-            (false, _) if told => Reply::text("rule", "It is done."),
+            (false, _) if actual => Reply::text("rule", "It is done."),
             (false, _) => Reply::text("rule", "I wait."),
         })
     };
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(outcome.text, Some(format!("I wait.\n\n{LATER}\n\nIt is done.")));
 }
 
@@ -250,7 +250,7 @@ async fn a_report_stays_in_the_result_when_a_child_of_its_author_ends_after_it()
             (_, _) => Reply::text("rule", "I wait."),
         })
     };
-    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     let outcome = end_of_child(&world);
     assert_eq!(outcome.status, Status::Completed);
     let text = outcome.text.unwrap();

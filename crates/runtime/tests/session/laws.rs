@@ -8,7 +8,7 @@ use deputize_core::{CallId, Cancel, CancelReason, Event, Observer, Record};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::fixture::{World, parts, run, spec};
+use crate::fixture::{World, config, run, spec};
 
 const TOOLS: [&str; 7] = ["look", "act", "crash", "broken", "wait", "deaf", "nothing"];
 
@@ -63,12 +63,12 @@ proptest! {
             })
         };
         let cancel = Cancel::new();
-        let mut parts = parts(&world, rule);
-        parts.observers.push(Arc::new(CancelAfter(stop, cancel.clone())));
+        let mut config = config(&world, rule);
+        config.observers.push(Arc::new(CancelAfter(stop, cancel.clone())));
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().start_paused(true).build().unwrap();
         // What waits for ever ends at its time limit, on the paused clock at once.
-        let running = run(folder.path(), spec(folder.path()), parts, &cancel);
+        let running = run(folder.path(), spec(folder.path()), config, &cancel);
         let outcome = runtime.block_on(running);
         for (call, results) in counted(&world) {
             prop_assert_eq!(results, 1, "{} of {:?}, stopped at {}: {:?}", call, steps, stop, outcome);

@@ -13,7 +13,7 @@ use deputize_runtime::{ChildConfig, Session, SessionConfig, SessionControl, Sess
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::fixture::{World, authority, parts, results, run, spec};
+use crate::fixture::{World, authority, config, results, run, spec};
 
 fn types(world: &World) -> Vec<String> {
     let records = world.records.lock();
@@ -33,7 +33,7 @@ async fn a_failed_request_is_tried_again_and_each_attempt_is_on_record() {
         _ => Ok(Reply::text("rule", "done")),
     };
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!((outcome.status, tries.load(Ordering::SeqCst)), (Status::Completed, 3));
     assert_eq!(
         types(&world),
@@ -66,7 +66,7 @@ async fn a_provider_that_stays_down_ends_the_turn_with_what_it_said() {
         })
     };
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(outcome.status, Status::Failed);
     assert_eq!(outcome.error.as_deref(), Some("cut off (tried 5 times)"));
     assert_eq!(outcome.text.as_deref(), Some("Half"));
@@ -92,7 +92,7 @@ async fn at_its_time_limit_an_agent_gives_a_closing_answer() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let spec = limited(spec(folder.path()), 5000, 1000);
-    let outcome = run(folder.path(), spec, parts(&world, waiting("wait")), &Cancel::new()).await;
+    let outcome = run(folder.path(), spec, config(&world, waiting("wait")), &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Timeout, ExitReason::Timeout));
     assert_eq!(outcome.text.as_deref(), Some("closing"));
     assert_eq!(outcome.exit_code(), 4);
@@ -109,13 +109,13 @@ async fn an_agent_at_its_closing_answer_is_ending_for_who_lists_the_agents() {
         let (control, listed) = (Arc::clone(&control), Arc::clone(&listed));
         move |results: usize, request: &Request<'_>| {
             let agents = control.get().map(SessionControl::agents).unwrap_or_default();
-            listed.lock().extend(agents.iter().map(|agent| agent.doing));
+            listed.lock().extend(agents.iter().map(|agent| agent.activity));
             waiting("wait")(results, request)
         }
     };
     let spec = limited(spec(folder.path()), 5000, 1000);
     let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
-    let session = Session::create(&dir, id, parts(&world, rule)).unwrap();
+    let session = Session::create(&dir, id, config(&world, rule)).unwrap();
     control.set(session.control()).unwrap();
     let authority = authority(session.catalog());
     session.run(spec, authority, &Cancel::new()).await;
@@ -127,7 +127,7 @@ async fn without_wrap_up_the_time_limit_ends_it_with_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let spec = limited(spec(folder.path()), 5000, 0);
-    let outcome = run(folder.path(), spec, parts(&world, waiting("wait")), &Cancel::new()).await;
+    let outcome = run(folder.path(), spec, config(&world, waiting("wait")), &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.text), (Status::Timeout, None));
     assert_eq!(outcome.trace.len(), 1);
 }
@@ -137,8 +137,8 @@ async fn cancelled_in(tool: &'static str) -> (deputize_core::Outcome, Arc<World>
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let cancel = Cancel::new();
-    let parts = parts(&world, waiting(tool));
-    let running = run(folder.path(), spec(folder.path()), parts, &cancel);
+    let config = config(&world, waiting(tool));
+    let running = run(folder.path(), spec(folder.path()), config, &cancel);
     let stop = async {
         while world.running.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
@@ -188,8 +188,8 @@ async fn two_levels(spec: AgentSpec, children_time: Option<Duration>) -> [Outcom
         })
     };
     let children = ChildConfig { time_limit: children_time, ..ChildConfig::default() };
-    let parts = SessionConfig { children, ..parts(&world, rule) };
-    run(folder.path(), AgentSpec { cwd: folder.path().to_owned(), ..spec }, parts, &Cancel::new())
+    let config = SessionConfig { children, ..config(&world, rule) };
+    run(folder.path(), AgentSpec { cwd: folder.path().to_owned(), ..spec }, config, &Cancel::new())
         .await;
     let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
@@ -232,7 +232,7 @@ async fn below_a_middle(middle: &'static str, low: [&'static str; 2]) -> Vec<Out
             _ => Reply::text("rule", "done"),
         })
     };
-    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
@@ -299,7 +299,7 @@ async fn descendants_are_counted_at_every_agent_above_them() {
         Ok(if results == 0 { spawn } else { Reply::text("rule", "done") })
     };
     let outcome =
-        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+        run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     assert_eq!(outcome.status, Status::Completed);
     let made = types(&world).iter().filter(|name| *name == "agent.start").count();
     assert_eq!(made, 10, "the top agent and the nine descendants that it may have");
@@ -328,8 +328,8 @@ async fn of_many_children_one_whose_model_panics_costs_itself_alone() {
             (false, _) => Reply::text("rule", "done"),
         })
     };
-    let parts = parts(&world, rule);
-    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let config = config(&world, rule);
+    let outcome = run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("done"));
     let records = world.records.lock();
     let ends: Vec<_> = records

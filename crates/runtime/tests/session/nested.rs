@@ -20,7 +20,7 @@ use deputize_runtime::{
 };
 use serde_json::{Value, json};
 
-use crate::fixture::{World, authority, decl, insert_tool, parts, spec};
+use crate::fixture::{World, authority, config, decl, insert_tool, spec};
 
 /// What a nested call has a secret for, which the call that makes it has not.
 const STANDIN: &str = "the-secret";
@@ -74,12 +74,12 @@ fn nesting(world: &Arc<World>, calls: &[&str], side_by_side: bool) -> SessionCon
         let call = Reply::calls("rule", [("nest", arguments.clone())]);
         Ok(if results == 0 { call } else { Reply::text("rule", "done") })
     };
-    let mut parts = parts(world, rule);
-    let mut catalog = (*parts.tools.catalog).clone();
+    let mut config = config(world, rule);
+    let mut catalog = (*config.tools.catalog).clone();
     let nest_spec = ToolSpec::effectful(decl("nest"), Effects::Unknown);
     insert_tool(&mut catalog, world, nest_spec, nest);
-    parts.tools.catalog = Arc::new(catalog);
-    parts
+    config.tools.catalog = Arc::new(catalog);
+    config
 }
 
 fn nesting_spec(folder: &Path) -> AgentSpec {
@@ -88,8 +88,8 @@ fn nesting_spec(folder: &Path) -> AgentSpec {
     spec
 }
 
-async fn run_nested(folder: &Path, parts: SessionConfig, cancel: &Cancel) -> Status {
-    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
+async fn run_nested(folder: &Path, config: SessionConfig, cancel: &Cancel) -> Status {
+    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), config);
     let session = session.unwrap();
     let authority = authority(session.catalog());
     session.run(nesting_spec(folder), authority, cancel).await.status
@@ -123,8 +123,8 @@ async fn nested_calls_are_on_record_and_their_results_go_to_the_call_that_made_t
         r#"spawn {"list": ["one"]}"#,
         r#"nest {"list": ["look {}"]}"#,
     ];
-    let parts = nesting(&world, &list, false);
-    assert_eq!(run_nested(folder.path(), parts, &Cancel::new()).await, Status::Completed);
+    let config = nesting(&world, &list, false);
+    assert_eq!(run_nested(folder.path(), config, &Cancel::new()).await, Status::Completed);
     let records = world.records.lock();
     insta::assert_snapshot!(calls(&records).join("\n"));
     insta::assert_snapshot!(world.done().join("\n"));
@@ -175,12 +175,12 @@ async fn nested_calls_are_judged_and_asked_about_as_the_models_own() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let list = ["act {}", r#"look {"n": 1}"#, r#"look {"n": 2}"#];
-    let parts = SessionConfig {
+    let config = SessionConfig {
         policy: Arc::new(LookAsks),
         approver: Arc::new(OneYes(AtomicU32::new(0))),
         ..nesting(&world, &list, false)
     };
-    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts);
+    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), config);
     let session = session.unwrap();
     let spec = AgentSpec { approver: ApproverMode::Ask, ..nesting_spec(folder.path()) };
     let grant = Grant { approver: Some(ApproverMode::Ask), ..Grant::default() };
@@ -199,8 +199,8 @@ async fn nested_calls_are_judged_and_asked_about_as_the_models_own() {
 async fn a_nested_call_has_no_tool_that_its_agent_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = nesting(&world, &["act {}"], false);
-    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts);
+    let config = nesting(&world, &["act {}"], false);
+    let session = Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), config);
     let session = session.unwrap();
     let mut spec = nesting_spec(folder.path());
     spec.tools.retain(|name| name.as_str() != "act");
@@ -215,8 +215,8 @@ async fn nested_calls_run_side_by_side_where_their_tools_allow_it() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     // The first waits for what the second does: side by side, or never.
-    let parts = nesting(&world, &["wait {}", r#"look {"n": 77}"#], true);
-    run_nested(folder.path(), parts, &Cancel::new()).await;
+    let config = nesting(&world, &["wait {}", r#"look {"n": 77}"#], true);
+    run_nested(folder.path(), config, &Cancel::new()).await;
     assert_eq!(world.done()[1], r#"ok: released []"#);
 }
 
@@ -224,14 +224,14 @@ async fn nested_calls_run_side_by_side_where_their_tools_allow_it() {
 async fn a_nested_call_that_may_not_run_side_by_side_waits_for_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = nesting(&world, &["wait {}", "act {}"], true);
+    let config = nesting(&world, &["wait {}", "act {}"], true);
     let cancel = Cancel::new();
     let stop = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         assert_eq!(world.done(), Vec::<String>::new(), "the first one still runs");
         cancel.cancel(CancelReason::Interrupted);
     };
-    tokio::join!(run_nested(folder.path(), parts, &cancel), stop);
+    tokio::join!(run_nested(folder.path(), config, &cancel), stop);
     assert!(!world.done().iter().any(|done| done.starts_with("act ")), "{:?}", world.done());
 }
 
@@ -249,13 +249,13 @@ async fn a_nested_call_that_was_dropped_has_an_end_before_the_one_that_made_it()
 async fn a_nested_call_that_does_not_settle_has_an_end_before_the_one_that_made_it() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = nesting(&world, &["deaf {}", "wait {}"], true);
+    let config = nesting(&world, &["deaf {}", "wait {}"], true);
     let cancel = Cancel::new();
     let stop = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         cancel.cancel(CancelReason::Interrupted);
     };
-    let (status, ()) = tokio::join!(run_nested(folder.path(), parts, &cancel), stop);
+    let (status, ()) = tokio::join!(run_nested(folder.path(), config, &cancel), stop);
     assert_eq!(status, Status::Interrupted);
     let records = world.records.lock();
     let calls = calls(&records);
@@ -270,9 +270,9 @@ async fn a_secret_in_a_nested_call_is_in_no_record_and_in_no_result() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let calls = ["look", "act"].map(|tool| format!(r#"{tool} {{"list": ["{STANDIN}"]}}"#));
-    let mut parts = nesting(&world, &calls.each_ref().map(String::as_str), false);
-    parts.secrets.add("KEY", "key-canary-1");
-    run_nested(folder.path(), parts, &Cancel::new()).await;
+    let mut config = nesting(&world, &calls.each_ref().map(String::as_str), false);
+    config.secrets.add("KEY", "key-canary-1");
+    run_nested(folder.path(), config, &Cancel::new()).await;
     let journal = std::fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
     assert!(!journal.contains("key-canary-1"));
     let done = world.done();

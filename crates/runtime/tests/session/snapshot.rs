@@ -10,7 +10,7 @@ use deputize_runtime::{SessionConfig, SessionDir, SessionSnapshot, SnapshotObser
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::fixture::{World, parts, resumed, run, spec};
+use crate::fixture::{World, config, resumed, run, spec};
 use crate::laws::CancelAfter;
 
 /// All that a snapshot shows.
@@ -28,7 +28,7 @@ fn of_file(folder: &Path) -> SessionSnapshot {
 }
 
 /// A session whose agents call these tools, step by step; those below the top one only the first.
-fn config(steps: &[Vec<&'static str>], observer: &SnapshotObserver) -> SessionConfig {
+fn program_config(steps: &[Vec<&'static str>], observer: &SnapshotObserver) -> SessionConfig {
     let planned = steps.to_vec();
     let rule = move |_: usize, request: &Request<'_>| {
         let is_reply = |message: &&Arc<Message>| matches!(&***message, Message::Assistant(_));
@@ -45,7 +45,7 @@ fn config(steps: &[Vec<&'static str>], observer: &SnapshotObserver) -> SessionCo
             _ => Reply::text("rule", "done"),
         })
     };
-    let mut config = parts(&Arc::new(World::default()), rule);
+    let mut config = config(&Arc::new(World::default()), rule);
     config.observers.push(Arc::new(observer.clone()));
     config
 }
@@ -70,7 +70,7 @@ proptest! {
         let runtime = builder.enable_all().start_paused(true).build().unwrap();
         let live = SnapshotObserver::default();
         let cancel = Cancel::new();
-        let mut first = config(&steps, &live);
+        let mut first = program_config(&steps, &live);
         first.observers.push(Arc::new(CancelAfter(stop, cancel.clone())));
         let outcome = runtime.block_on(run(folder.path(), spec(folder.path()), first, &cancel));
         let before = shown(&live.read());
@@ -80,7 +80,7 @@ proptest! {
 
         let live = SnapshotObserver::default();
         let dir = SessionDir::new(folder.path());
-        runtime.block_on(Box::pin(resumed(&dir, config(&steps, &live))));
+        runtime.block_on(Box::pin(resumed(&dir, program_config(&steps, &live))));
         prop_assert_eq!(shown(&live.read()), shown(&of_file(folder.path())));
         prop_assert!(live.read().totals().agents() >= before.1.agents());
     }

@@ -17,7 +17,7 @@ use deputize_runtime::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    World, catalog, cut, decl, insert_tool, insert_tool_of, look, parts, resumed, run, spec,
+    World, catalog, config, cut, decl, insert_tool, insert_tool_of, look, resumed, run, spec,
 };
 use crate::nested::nest;
 
@@ -55,9 +55,9 @@ where
     insert_tool_of(&mut catalog, world, server, ToolSpec::read_only(decl("served")), look);
     let plugin = Origin::Plugin { path: "/plugins/words.so".into() };
     insert_tool_of(&mut catalog, world, plugin, ToolSpec::read_only(decl("plugged")), look);
-    let mut parts = parts(world, move |results, request| Ok(rule(results, request)));
-    parts.tools.catalog = Arc::new(catalog);
-    parts
+    let mut config = config(world, move |results, request| Ok(rule(results, request)));
+    config.tools.catalog = Arc::new(catalog);
+    config
 }
 
 fn sourced_spec(folder: &Path) -> AgentSpec {
@@ -135,8 +135,9 @@ fn delegating(child: &'static str) -> impl Fn(usize, &Request<'_>) -> Reply + Cl
     move |results: usize, request: &Request<'_>| match (&*task(request), results) {
         ("go", 0) => call("spawn", json!({"list": [child]})),
         ("go", 1) if child.starts_with("background") => {
-            let told = |it: &Arc<Message>| matches!(&**it, Message::User(it) if it.from.is_some());
-            match request.messages.iter().any(told) {
+            let describe =
+                |it: &Arc<Message>| matches!(&**it, Message::User(it) if it.from.is_some());
+            match request.messages.iter().any(describe) {
                 true => call("probe", json!({})),
                 false => Reply::text("rule", "I wait."),
             }
@@ -156,8 +157,8 @@ async fn a_report_has_what_the_child_read_and_a_task_what_the_parent_read() {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
         let spec = sourced_spec(folder.path());
-        let parts = sourced(&world, delegating(child));
-        run(folder.path(), spec, parts, &Cancel::new()).await;
+        let config = sourced(&world, delegating(child));
+        run(folder.path(), spec, config, &Cancel::new()).await;
         let shown = sources(&world.records.lock());
         let report = match child {
             "child" => "s spawn: child:s/1.0.0 tool:spawn web:a.example\n",
@@ -211,9 +212,9 @@ async fn what_a_hook_says_after_a_call_is_of_the_host() {
         0 => call("look", json!({})),
         _ => Reply::text("rule", "done"),
     };
-    let mut parts = sourced(&world, rule);
-    parts.hooks.hooks = vec![Arc::new(Remark)];
-    run(folder.path(), sourced_spec(folder.path()), parts, &Cancel::new()).await;
+    let mut config = sourced(&world, rule);
+    config.hooks.hooks = vec![Arc::new(Remark)];
+    run(folder.path(), sourced_spec(folder.path()), config, &Cancel::new()).await;
     let shown = sources(&world.records.lock());
     assert!(shown.ends_with("s look: host tool:look"), "{shown}");
 }

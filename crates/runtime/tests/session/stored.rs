@@ -12,7 +12,7 @@ use deputize_runtime::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::fixture::{World, authority, cut, parts, resumed, run, spec};
+use crate::fixture::{World, authority, config, cut, resumed, run, spec};
 
 fn answer(_: usize, request: &Request<'_>) -> Result<Reply, deputize_core::model::ModelError> {
     Ok(Reply::text("rule", format!("answer {}", request.messages.len())))
@@ -25,14 +25,14 @@ fn id() -> SessionId {
 async fn stored() -> (tempfile::TempDir, SessionDir) {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    run(folder.path(), spec(folder.path()), parts(&world, answer), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, answer), &Cancel::new()).await;
     let dir = SessionDir::new(folder.path());
     (folder, dir)
 }
 
 fn open(dir: &SessionDir) -> Result<Session, SessionError> {
     let world = Arc::new(World::default());
-    Session::open(dir, id(), parts(&world, answer)).map(|(session, _)| session)
+    Session::open(dir, id(), config(&world, answer)).map(|(session, _)| session)
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn what_a_power_cut_left_out_is_a_torn_tail_unless_it_was_durable() {
         let call = ("act", serde_json::json!({}));
         Ok(if results == 0 { Reply::calls("rule", [call]) } else { Reply::text("rule", "done") })
     };
-    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    run(folder.path(), spec(folder.path()), config(&world, rule), &Cancel::new()).await;
     let dir = SessionDir::new(folder.path());
     let file = dir.file(&id());
     let whole = std::fs::read(&file).unwrap();
@@ -189,14 +189,14 @@ async fn what_is_no_file_is_no_session() {
 async fn what_is_no_session_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(folder.path());
-    let mut told = Vec::new();
-    told.push(dir.read(&id()).unwrap_err().to_string());
+    let mut actual = Vec::new();
+    actual.push(dir.read(&id()).unwrap_err().to_string());
     for text in ["", "hello\n", "{}\n", "{\"format\":99,\"session\":\"s\"}\n"] {
         std::fs::write(dir.file(&id()), text).unwrap();
-        told.push(dir.read(&id()).unwrap_err().to_string());
+        actual.push(dir.read(&id()).unwrap_err().to_string());
     }
-    let told = told.join("\n").replace(&folder.path().display().to_string(), "DIR");
-    insta::assert_snapshot!(told);
+    let actual = actual.join("\n").replace(&folder.path().display().to_string(), "DIR");
+    insta::assert_snapshot!(actual);
     assert_eq!(SessionDir::new(folder.path().join("none")).list().unwrap(), []);
 }
 
@@ -238,7 +238,7 @@ async fn a_resumed_agent_knows_how_full_its_context_was() {
     let world = Arc::new(World::default());
     let noted = Arc::new(NotedContext::default());
     let with_policy =
-        || SessionConfig { policy: Arc::<NotedContext>::clone(&noted), ..parts(&world, rule) };
+        || SessionConfig { policy: Arc::<NotedContext>::clone(&noted), ..config(&world, rule) };
     run(first.path(), spec(first.path()), with_policy(), &Cancel::new()).await;
     let dir = cut(first.path(), second.path(), "\"tool.start\"");
     assert_eq!(resumed(&dir, with_policy()).await.status, Status::Completed);

@@ -247,8 +247,19 @@ fn without_sessions_nothing_is_made() {
     assert_eq!(folder.search("flaky").sessions, []);
     assert!(!folder.dir.path().exists());
     let place = "s1#1".parse().unwrap();
-    let told = folder.index().read_around(&place, &Cancel::new()).unwrap_err().to_string();
-    assert_eq!(told, "there is no session `s1`");
+    let actual = folder.index().read_around(&place, &Cancel::new()).unwrap_err().to_string();
+    assert_eq!(actual, "there is no session `s1`");
+}
+
+#[test]
+fn sessions_that_cannot_be_read_are_not_blamed_on_the_index() {
+    let folder = SessionFolder::new();
+    fs::write(folder.dir.path(), "a file stands there").unwrap();
+    let query = SearchQuery::parse("flaky").unwrap();
+    let error =
+        folder.index().search(&query, None, SearchLimits::default(), &Cancel::new()).unwrap_err();
+    let told = deputize_core::describe_error(&error);
+    assert!(told.starts_with("cannot read the sessions: cannot use folder `"), "{told}");
 }
 
 #[test]
@@ -258,8 +269,8 @@ fn an_index_that_cannot_be_written_is_an_error_that_names_it() {
     let query = SearchQuery::parse("flaky").unwrap();
     let error =
         folder.index().search(&query, None, SearchLimits::default(), &Cancel::new()).unwrap_err();
-    let told = deputize_core::describe_error(&error);
-    assert!(told.starts_with("cannot use the search index `"), "{told}");
+    let actual = deputize_core::describe_error(&error);
+    assert!(actual.starts_with("cannot use the search index `"), "{actual}");
 }
 
 #[test]
@@ -323,8 +334,8 @@ fn a_page_has_what_one_agent_said_around_a_place() {
     assert_eq!((records, later), (vec![16, 17, 18, 19, 20, 22], false));
     fs::write(folder.path("s2"), "").unwrap();
     folder.add("s3", []);
-    let told = |place| read(place).unwrap_err().to_string();
-    assert_eq!(told("s2"), "session `s2` has no text that is searched");
-    assert_eq!(told("s3"), "session `s3` has no text that is searched");
-    assert_eq!(told("s4"), "there is no session `s4`");
+    let describe = |place| read(place).unwrap_err().to_string();
+    assert_eq!(describe("s2"), "session `s2` has no text that is searched");
+    assert_eq!(describe("s3"), "session `s3` has no text that is searched");
+    assert_eq!(describe("s4"), "there is no session `s4`");
 }

@@ -102,8 +102,8 @@ fn words_of_people_agents_and_tools_are_searched() {
     ");
     assert_eq!(fold.goal, "Fix the build");
     let outside = [Source::child("s/1.0.0"), Source::mcp("docs"), Source::web("a.example")];
-    assert_eq!(fold.outside, BTreeSet::from(outside));
-    assert_eq!(fold.begun, Some(0));
+    assert_eq!(fold.outside, SourceSet::from(outside));
+    assert_eq!(fold.started_ms, Some(0));
 }
 
 #[test]
@@ -131,5 +131,5 @@ fn what_nobody_asked_for_is_a_result_and_what_the_prompt_names_was_read() {
         ]
     );
     let outside = [Source::web("a.example"), Source::web("b.example")];
-    assert_eq!(fold.outside, BTreeSet::from(outside));
+    assert_eq!(fold.outside, SourceSet::from(outside));
 }

@@ -25,7 +25,7 @@ pub struct HttpRequest {
     pub path: String,
     /// Its headers, as written, in order.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// Body of the request.
     pub body: Vec<u8>,
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use deputize_core::Cancel;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::process_recorder::{ProcessOutcome, ProcessRecords};
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
 use deputize_process::{CommandInput, CommandOutput, DRAIN_LIMIT, Exit, Output, SpillFile};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use deputize_core::ToolOutput;
 use deputize_core::process::ProcessExit;
+use deputize_core::wording::count;
 use deputize_process::Output;
 
 use crate::output_text::output_text;
-use crate::shown::count;
 
 /// What there is to know about a command at one moment.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deputize_core::event::JournalError;
 use deputize_core::nested_call::{NestedCall, NestedCalls, NestedResult};
+use deputize_core::wording::count;
 use deputize_core::{BoxFuture, ToolCx};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,7 +14,7 @@ use tokio::net::UnixStream;
 use super::clock::ScriptClock;
 use super::message::{ScriptCall, ScriptCallError, ScriptCallReader, reply_line};
 use crate::CodeLimits;
-use crate::shown::{count, shown};
+use crate::shown::shown;
 
 /// The tools that a script may call.
 const TOOLS: [&str; 7] =
@@ -134,7 +135,7 @@ impl<'a> ScriptCalls<'a> {
         let most = self.limits.calls;
         (self.made >= most).then(|| {
             let name = self.limits.setting_names.note("code_calls");
-            format!("a script may make {}{name}: print what you have", count(most.into(), "call"))
+            format!("a script may make {}{name}: print what you have", count(most, "call"))
         })
     }
 

@@ -8,7 +8,6 @@ use deputize_process::resolve_program;
 
 use crate::Settings;
 
-/// The program.
 const PYTHON: &str = "python3";
 
 /// The Python of a session, looked up once in the path of its commands.

@@ -167,12 +167,12 @@ async fn a_refusal_says_what_is_not_written_and_why_and_reading_goes_on() {
     let (bench, [top, child, linked]) = workspace();
     let refusals =
         [(&top, "d/up/config.yaml"), (&child, ".git/config"), (&linked, "again/sub/.git")];
-    let mut told = String::new();
+    let mut actual = String::new();
     for (cx, path) in refusals {
-        told += &bench.call_as(cx, WriteFile, json!({"path": path, "content": "new"})).await;
-        told.push('\n');
+        actual += &bench.call_as(cx, WriteFile, json!({"path": path, "content": "new"})).await;
+        actual.push('\n');
     }
-    insta::assert_snapshot!(told, @r"
+    insta::assert_snapshot!(actual, @r"
     denied: not written: d/up/config.yaml; file tools do not write `ROOT/own` or below it: this program or another obeys what stands there, and nobody would be asked. Leave it to the person, and tell them what to change
     denied: not written: .git/config; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
     denied: not written: again/sub/.git; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`

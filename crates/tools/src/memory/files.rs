@@ -1,14 +1,16 @@
 //! What agents keep across sessions: two Markdown files with an entry a line.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use deputize_core::memory::{Memory, MemoryError, MemorySnapshot};
 use deputize_core::sanitize::{Secrets, clean};
 use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
+use deputize_core::wording::one_line;
 use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
@@ -52,7 +54,7 @@ pub struct MemoryPrompt {
     /// Their entries; `None` if there are none.
     pub text: Option<String>,
     /// Their topics, and the sources that their marks name.
-    pub sources: BTreeSet<Source>,
+    pub sources: SourceSet,
     /// Files that are there and cannot be read.
     pub faults: Vec<MemoryFileError>,
 }
@@ -105,7 +107,7 @@ impl MemoryFiles {
     #[must_use]
     pub fn prompt_text(&self) -> MemoryPrompt {
         let mut texts = Vec::new();
-        let mut sources = BTreeSet::new();
+        let mut sources = SourceSet::new();
         let mut faults = Vec::new();
         for topic in MemoryTopic::ALL {
             let mut entries = match self.entries(topic) {
@@ -224,7 +226,7 @@ impl MemoryFiles {
 
     /// Returns the text of an entry as it is kept: on one line.
     fn check_entry(&self, text: &str) -> Result<String, MemoryFileError> {
-        let text = clean(text).text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(&clean(text).text);
         let text = text.strip_prefix(BULLET).unwrap_or(&text);
         if text.is_empty() {
             return Err(MemoryFileError::Empty);
@@ -258,11 +260,7 @@ impl MemoryFiles {
         if self.dry_run {
             return Ok(());
         }
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(&path).map_err(|error| failed(error.error))?;
-        Ok(())
+        write_whole(&real_path(&path), &text).map_err(failed)
     }
 
     /// Waits for the lock of the folder, which is held until the file is dropped.
@@ -310,13 +308,35 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
     }
     match found.as_slice() {
         [one] if !text.is_empty() => Ok(*one),
-        [] => Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() }),
+        found if found.is_empty() || text.is_empty() => {
+            Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() })
+        }
         found => Err(MemoryFileError::Ambiguous {
             topic: topic.as_str(),
             text: text.to_owned(),
             count: found.len(),
         }),
     }
+}
+
+/// Returns what a link leads to, which may not be there yet: a person's link stays one.
+fn real_path(path: &Path) -> PathBuf {
+    let linked = || path.parent().unwrap_or(path).join(fs::read_link(path).unwrap_or_default());
+    path.canonicalize()
+        .unwrap_or_else(|_| if path.is_symlink() { linked() } else { path.to_owned() })
+}
+
+/// Writes a file whole or not at all. Only who holds the lock writes, so one name will do for what is
+/// not whole yet, and what a killed process left under it goes.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.new"));
+    let _there_may_be_none = fs::remove_file(&new);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        let _best_effort = fs::remove_file(&new);
+    })
 }
 
 fn read(topic: MemoryTopic, path: &Path) -> io::Result<Vec<String>> {

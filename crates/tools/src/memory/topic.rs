@@ -61,11 +61,11 @@ pub enum MemoryFileError {
     /// The entry is too long.
     #[error("the entry has {chars} characters, and {ENTRY_CHARS} is the most: shorten it")]
     Long {
-        /// Its characters.
+        /// Number of its characters.
         chars: usize,
     },
     /// The entry has a secret in it.
-    #[error("the entry has a secret in it ({0}): secrets are never kept")]
+    #[error("the entry contains a secret ({0}): secrets are never saved")]
     Secret(String),
     /// The entry is there already.
     #[error("that is kept already")]
@@ -76,7 +76,7 @@ pub enum MemoryFileError {
          entries first"
     )]
     Full {
-        /// The file.
+        /// Topic whose file it is.
         topic: &'static str,
         /// Its bytes with the entry.
         bytes: usize,
@@ -84,17 +84,17 @@ pub enum MemoryFileError {
     /// No entry has the text.
     #[error("no entry of `{topic}` has `{text}` in it: give a part of an entry that is there")]
     NoMatch {
-        /// The file.
+        /// Topic whose file it is.
         topic: &'static str,
-        /// The text.
+        /// Text that was looked for.
         text: String,
     },
     /// More than one entry has the text.
     #[error("{count} entries of `{topic}` have `{text}` in them, not one: give more of the entry")]
     Ambiguous {
-        /// The file.
+        /// Topic whose file it is.
         topic: &'static str,
-        /// The text.
+        /// Text that was looked for.
         text: String,
         /// How many entries have it.
         count: usize,
@@ -113,7 +113,7 @@ pub enum MemoryFileError {
     /// A file cannot be read or written.
     #[error("the memory {} cannot be used", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,

@@ -11,9 +11,9 @@ use deputize_core::{ToolError, describe_error};
 #[non_exhaustive]
 pub enum MessageError {
     /// There is no such target.
-    #[error("there is no target `{name}`; {}", there_are(known))]
+    #[error("there is no target `{name}`; {}", known_targets(known))]
     Unknown {
-        /// Its name.
+        /// Name that was asked for.
         name: String,
         /// The names of those that there are.
         known: String,
@@ -24,7 +24,7 @@ pub enum MessageError {
     /// Nothing was sent.
     #[error("nothing was sent to `{target}`: {why}")]
     NotSent {
-        /// The target.
+        /// Name of the message target.
         target: String,
         /// The cause, as text for the model.
         why: String,
@@ -37,7 +37,7 @@ pub enum MessageError {
          yourself"
     )]
     Unsure {
-        /// The target.
+        /// Name of the message target.
         target: String,
         /// The cause, as text for the model.
         why: String,
@@ -46,8 +46,8 @@ pub enum MessageError {
     },
 }
 
-fn there_are(known: &str) -> String {
-    if known.is_empty() { "none is configured".to_owned() } else { format!("there are: {known}") }
+fn known_targets(known: &str) -> String {
+    if known.is_empty() { "none is configured".to_owned() } else { format!("targets: {known}") }
 }
 
 impl MessageError {

@@ -30,7 +30,7 @@ const OUTPUT_CHARS: usize = 400;
 /// Delivers messages to the targets of some settings. Nothing is sent twice.
 #[derive(Debug, Clone, Copy)]
 pub struct Messenger<'a> {
-    /// The targets.
+    /// Targets and limits of messages.
     pub settings: &'a MessageSettings,
     /// Who owns the commands.
     pub processes: &'a Processes,

@@ -47,15 +47,15 @@ async fn a_command_reads_the_message_and_leaves_nothing_behind() {
     let out = tempfile::tempdir().unwrap();
     let script = format!("cat > {}/text; sleep 36001 & exit 0", out.path().display());
     let bench = with([("team", command(&script)), ("bad", command("echo no >&2; exit 3"))]);
-    let told = send(&bench, "team", "One,\ntwo;\x1b[2J $(touch x)").await;
-    assert_eq!(told, "delivered to team: its command ended with code 0");
+    let actual = send(&bench, "team", "One,\ntwo;\x1b[2J $(touch x)").await;
+    assert_eq!(actual, "delivered to team: its command ended with code 0");
     let text = std::fs::read_to_string(out.path().join("text")).unwrap();
     assert_eq!(text, "One,\ntwo; $(touch x)\n");
     let failed = result(&bench.cx, SendMessage, json!({"target": "bad", "text": "x"})).await;
     let Err(ToolError::Unavailable { text, source }) = failed else { panic!("{failed:?}") };
-    let told = text.as_str();
-    assert!(told.contains("it is not known whether the message reached `bad`"), "{told}");
-    assert!(told.contains("its command: exit code 3"), "{told}");
+    let actual = text.as_str();
+    assert!(actual.contains("it is not known whether the message reached `bad`"), "{actual}");
+    assert!(actual.contains("its command: exit code 3"), "{actual}");
     assert_eq!(source.to_string(), "`bad`: its command: exit code 3: it printed: no");
 }
 
@@ -116,7 +116,7 @@ async fn only_names_of_targets_are_told() {
         assert!(!seen.contains(hidden), "{hidden}: {seen}");
     }
     assert!(seen.contains("nothing was sent to `file`"), "{seen}");
-    assert!(seen.contains("there is no target `else`; there are: file, gone, hook"), "{seen}");
+    assert!(seen.contains("there is no target `else`; targets: file, gone, hook"), "{seen}");
     let none = send(&with([]), "log", "x").await;
     assert_eq!(none, "refused: there is no target `log`; none is configured");
 }

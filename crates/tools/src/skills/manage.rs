@@ -2,11 +2,11 @@
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::Secrets;
-use deputize_core::source::{Source, lasting_labels};
+use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool,
+    ArgumentRole, Effects, Example, ParentOnly, Subject, ToolCallResult, ToolCx, ToolError,
+    ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_documents::{SkillError, SkillLibrary, marked_skill};
 use schemars::JsonSchema;
@@ -44,7 +44,7 @@ impl Args {
             content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))?;
         match secret_in(content, &Secrets::default()) {
             Some(secret) => Err(ToolError::refused(format!(
-                "the skill has a secret in it ({secret}): secrets are never kept"
+                "the skill contains a secret ({secret}): secrets are never saved"
             ))),
             None => Ok(content),
         }
@@ -90,6 +90,7 @@ impl TypedTool for SkillManage {
         let decl = spec_of::<Args>("skill_manage", DESCRIPTION);
         ToolSpec {
             examples: vec![Example { title: "A new skill", arguments }],
+            parent_only: Some(ParentOnly::Other("what is learned is the top agent's")),
             kind: ToolKind::Edit,
             subject: Subject::new(Some("skill".into()), "action", ArgumentRole::Action)
                 .with("name", ArgumentRole::Text),
@@ -148,7 +149,7 @@ deputize_core::register_tool!("skills", SkillManage);
 fn marked_content(args: &Args, before: &[String], cx: &ToolCx) -> Result<String, ToolError> {
     let content = args.content()?;
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default);
-    let mut sources = lasting_labels(&outside.sources());
+    let mut sources = outside.sources().lasting_labels();
     sources.extend(before.iter().cloned());
     marked_skill(content, &sources).map_err(|error| tool_error(error.into()))
 }

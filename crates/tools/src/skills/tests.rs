@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::fs;
 
 use deputize_core::ResourceMap;
@@ -55,10 +54,7 @@ async fn skills_are_listed_and_read_with_who_says_it() {
     let refused = bench.call(SkillView, outside).await;
     assert!(refused.starts_with("refused: `../../w/"), "{refused}");
     let refused = view("relase").await;
-    assert_eq!(
-        refused,
-        "refused: there is no skill `relase`; there are: check, release, split-work"
-    );
+    assert_eq!(refused, "refused: there is no skill `relase`; known: check, release, split-work");
     assert!(view("split-work").await.contains("a skill of this program"));
 }
 
@@ -80,7 +76,7 @@ async fn a_skill_is_created_edited_and_removed() {
     let keeps =
         json!({"action": "edit", "name": "notes", "content": text("notes", "password: a1b2c3d4")});
     let refused =
-        "refused: the skill has a secret in it (a value of `password`): secrets are never kept";
+        "refused: the skill contains a secret (a value of `password`): secrets are never saved";
     assert_eq!(call(keeps).await, refused);
     assert_eq!(bench.get("user/notes/SKILL.md"), content.as_bytes());
     let bundled = json!({"action": "remove", "name": "split-work"});
@@ -135,7 +131,7 @@ async fn a_faulty_skill_is_named_with_what_is_wrong() {
 
 #[tokio::test]
 async fn a_mark_comes_with_an_edit_and_a_removal_also_of_a_faulty_skill() {
-    let from = BTreeSet::from([Source::web("a.example")]);
+    let from = SourceSet::from([Source::web("a.example")]);
     let mark = "written-after-reading: [\"web:a.example\"]";
     for front in ["name: notes\ndescription: Notes.", "name: other", "name: ["] {
         let bench = bench();

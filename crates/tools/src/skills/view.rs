@@ -1,8 +1,7 @@
 //! `skills_list` and `skill_view`: which skills there are, and what one says.
 
-use std::collections::BTreeSet;
-
-use deputize_core::sanitize::Source;
+use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolOutput,
@@ -82,7 +81,7 @@ impl TypedTool for SkillView {
         guidance(&library(settings))
     }
 
-    fn guidance_sources(&self, settings: &ResourceMap) -> BTreeSet<Source> {
+    fn guidance_sources(&self, settings: &ResourceMap) -> SourceSet {
         list_sources(&for_models(&library(settings)))
     }
 
@@ -93,7 +92,7 @@ impl TypedTool for SkillView {
             let read = library.read(&args.name, file).map_err(tool_error)?;
             if !read.skill.for_models {
                 return Err(ToolError::refused(format!(
-                    "the skill `{}` is for people only, by its author's word",
+                    "the skill `{}` is for people only: its author says so",
                     args.name
                 )));
             }

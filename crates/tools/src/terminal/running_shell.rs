@@ -9,6 +9,7 @@ use std::time::Duration;
 use deputize_core::message::ModelText;
 use deputize_core::process::ProcessStart;
 use deputize_core::process_recorder::ProcessRecords;
+use deputize_core::wording::count;
 use deputize_core::{
     AgentView, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolOutput, describe_error,
 };
@@ -23,7 +24,7 @@ use crate::background::{BackgroundCommands, NewCommand, StartedCommand};
 use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
 use crate::shell_state;
-use crate::shown::{count, shown};
+use crate::shown::shown;
 use crate::spill::{self, SpillError};
 
 /// Time in which a background command that ends at once is seen to end.
@@ -260,7 +261,7 @@ pub(super) fn settle_result(exit: Exit, seconds: u32, output: ToolOutput) -> Too
         Exit::Cancelled => Err(ToolError::Cancelled(Box::new(output))),
         Exit::TimedOut => partly(format!(
             "timed out after {}; the command and everything it started were killed",
-            count(seconds.into(), "second")
+            count(seconds, "second")
         )),
         Exit::Unknown => partly(
             "outcome unknown: the process that owned the command was killed, so nobody saw how it \

@@ -109,6 +109,39 @@ async fn a_job_without_a_tool_that_it_may_use_is_refused_when_it_is_added() {
 }
 
 #[tokio::test]
+async fn a_job_has_what_the_configuration_has_of_its_toolsets() {
+    let lab = Lab::new();
+    add(&lab, "reads", &["-t", "file_read"]).await;
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), "toolsets: [file, todo]\n").unwrap();
+    let add = ["cron", "add", "codes", "Go", "--schedule", "every 9d", "-t", "coding"];
+    let added = deputize(&lab, &add).await.with_code(0);
+    let part = "note: of its toolsets, `toolsets` of the configuration has only file, todo\n";
+    assert!(added.err.contains(part), "{}", added.err);
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    for (job, tools) in [
+        ("reads", &["list_dir", "read_file", "search_files"][..]),
+        ("codes", &["list_dir", "read_file", "search_files", "write_file", "edit_file", "todo"]),
+    ] {
+        deputize(&lab, &["cron", "trigger", job]).await.with_code(0);
+        let daemon = daemon(&lab, &server, &[]);
+        daemon.says(&format!("{job} completed")).await;
+        stop(daemon).await;
+        let request = ChatRequest::of(server.requests().last().unwrap());
+        let sent = request.tools();
+        assert!(tools.iter().all(|tool| sent.iter().any(|it| it == tool)), "{job}: {sent:?}");
+        assert!(sent.iter().all(|tool| *tool != "terminal" && *tool != "skill"), "{job}: {sent:?}");
+    }
+    // With a composite in the configuration, its toolsets are there.
+    fs::write(lab.path("home/config.yaml"), "toolsets: [coding]\n").unwrap();
+    let add = ["cron", "add", "files", "Go", "--schedule", "every 9d", "-t", "file"];
+    deputize(&lab, &add).await.with_code(0);
+    let add = ["cron", "add", "looks", "Go", "--schedule", "every 9d", "-t", "web"];
+    let refused = deputize(&lab, &add).await.with_code(2);
+    assert!(refused.err.contains("toolset `web` is not among"), "{}", refused.err);
+}
+
+#[tokio::test]
 async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() {
     let lab = Lab::new();
     for name in ["fine", "gone", "held", "quiet"] {
@@ -128,15 +161,15 @@ async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() 
     let doctor = deputize(&lab, &["doctor", "-m", "offline", "--json"]).await;
     let checks: Value = serde_json::from_str(&doctor.out).unwrap();
     let is_of_jobs = |check: &&Value| check["what"] == "jobs";
-    let told: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
+    let actual: Vec<&Value> = checks.as_array().unwrap().iter().filter(is_of_jobs).collect();
     let expected = [
-        ["broken.json` is not a valid job: ", ""],
+        ["broken.json` is not a valid job: ", "; `deputize cron edit broken` corrects it, and "],
         ["gone: cannot work in `", "/moon`: "],
         ["history/held.json` is not a valid history of runs, so its job is held: ", ""],
         ["quiet: there is no message target `team` in `messaging.targets`; ", "cron edit quiet`"],
     ];
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    for (check, words) in told.iter().zip(expected) {
+    assert_eq!(actual.len(), expected.len(), "{actual:?}");
+    for (check, words) in actual.iter().zip(expected) {
         let found = check["found"].as_str().unwrap();
         assert!(words.iter().all(|words| found.contains(words)), "{words:?}: {found}");
         assert_eq!(check["health"], "warn", "{check}");
@@ -145,4 +178,61 @@ async fn the_doctor_names_jobs_that_cannot_run_or_whose_answers_do_not_arrive() 
     fs::write(lab.path("home/config.yaml"), "modle: x\n").unwrap();
     let doctor = deputize(&lab, &["doctor", "--json"]).await.with_code(1);
     assert_eq!(doctor.out.matches("\"what\": \"jobs\"").count(), 3, "{}", doctor.out);
+}
+
+#[tokio::test]
+async fn a_toolset_that_a_job_lost_is_told_before_it_runs() {
+    let lab = Lab::new();
+    add(&lab, "fine", &["-t", "file_read"]).await;
+    add(&lab, "net", &["-t", "file_read,web"]).await;
+    let mut gone = job(&lab, "fine");
+    gone["name"] = json!("gone");
+    gone["toolsets"] = json!(["browser", "moon", "mcp-notes"]);
+    fs::write(lab.path("home/cron/jobs/gone.json"), gone.to_string()).unwrap();
+    let change = |job: &str| format!("; `deputize cron edit {job}` changes the job");
+    let lost = "gone: toolset `browser` is off: set `browser.enabled`; there is no toolset `moon` any \
+                more; no server of `mcp_servers` gives the toolset `mcp-notes`";
+    let lost = format!("{lost}{}", change("gone"));
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    assert_eq!(listed.err.matches("warning: ").count(), 1, "{}", listed.err);
+    assert!(listed.err.contains(&format!("warning: {lost}\n")), "{}", listed.err);
+
+    fs::write(lab.path("home/config.yaml"), "toolsets: [file_read]\n").unwrap();
+    let beyond = "toolset `web` is not among `toolsets` of the configuration: `deputize tools enable \
+                  web` puts it there";
+    let beyond = format!("{beyond}{}", change("net"));
+    let shown = deputize(&lab, &["cron", "show", "net"]).await.with_code(0);
+    assert!(shown.out.contains(&format!("file_read, web\n           {beyond}\n")), "{}", shown.out);
+    let shown = deputize(&lab, &["cron", "list", "--json"]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&shown.out).unwrap();
+    let fault = |row: &Value| row["fault"].as_str().map(ToOwned::to_owned);
+    assert_eq!([fault(&rows[0]), fault(&rows[2])], [None, Some(beyond.clone())]);
+    let doctor = deputize(&lab, &["doctor", "-m", "offline", "--json"]).await;
+    assert!(doctor.out.contains(&format!("\"net: {beyond}\"")), "{}", doctor.out);
+    assert!(!doctor.out.contains("\"fine: "), "{}", doctor.out);
+}
+
+#[tokio::test]
+async fn what_the_options_of_the_program_take_from_jobs_is_told_when_it_starts() {
+    let lab = Lab::new();
+    add(&lab, "net", &["-t", "file_read,web"]).await;
+    let profile = "---\nname: bare\ndescription: Nothing.\ntoolsets: []\n---\nDo nothing.\n";
+    fs::create_dir_all(lab.path("home/agents")).unwrap();
+    fs::write(lab.path("home/agents/bare.md"), profile).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    deputize(&lab, &["cron", "trigger", "net"]).await.with_code(0);
+    let narrow = daemon(&lab, &server, &["-t", "file_read"]);
+    let beyond = "toolset `web` is not among those of `--toolsets`";
+    let remedy = "start this program with it, or without `--toolsets`";
+    narrow.says(&format!("net failed: {beyond}; {remedy}")).await;
+    let told = stop(narrow).await.err;
+    assert!(told.starts_with(&format!("warning: net: {beyond}: {remedy}; `deputize")), "{told}");
+
+    deputize(&lab, &["cron", "trigger", "net"]).await.with_code(0);
+    let bare = daemon(&lab, &server, &["--profile", "bare"]);
+    bare.says("net completed").await;
+    let told = stop(bare).await.err;
+    let warning = "the agent has no tool (its profile `bare` leaves it none)";
+    assert!(told.starts_with(&format!("warning: {warning}")), "{told}");
+    assert!(told.contains(&format!("warning: net: {warning}")), "{told}");
 }

@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
@@ -6,6 +5,7 @@ use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::event::RequestPurpose;
 use deputize_core::message::ModelText;
 use deputize_core::model::ModelOptions;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{Catalog, Outcome, SessionId, Status, ToolResult};
 use serde_json::{Value, json};
 
@@ -62,8 +62,8 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         unapproved: Vec::new(),
         profile: None,
         profile_max_iterations: None,
-        task_sources: BTreeSet::new(),
-        system_sources: BTreeSet::new(),
+        task_sources: SourceSet::new(),
+        system_sources: SourceSet::new(),
     }
 }
 
@@ -90,7 +90,7 @@ fn returns(call: CallId, tool: &str) -> Event {
             text,
             fingerprint: String::new(),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         },
         args_bytes: 2,
         ms: 1,
@@ -162,17 +162,17 @@ fn each_attempt_is_a_message_and_what_came_by_pieces_is_not_sent_again() {
     bench.take(&root(), asks(2));
     let reasoning = "Hm.".to_owned();
     let whole = bench.take(&root(), replies(Reply { reasoning, ..Reply::text("mock", "Five.") }));
-    let told: Vec<_> = whole.iter().map(|update| &update["content"]["text"]).collect();
-    assert_eq!(told, ["Hm.", "Five."]);
+    let actual: Vec<_> = whole.iter().map(|update| &update["content"]["text"]).collect();
+    assert_eq!(actual, ["Hm.", "Five."]);
 }
 
 #[test]
 fn what_has_not_ended_with_its_turn_is_reported_as_failed() {
     let mut bench = Bench::new();
     let calls = [("first", json!({})), ("second", json!({}))];
-    let told = bench.take(&root(), replies(Reply::calls("mock", calls)));
+    let actual = bench.take(&root(), replies(Reply::calls("mock", calls)));
     // That they wait to run is what a call is told as when nothing is said.
-    let ids: Vec<_> = told.iter().map(|call| (&call["toolCallId"], &call["status"])).collect();
+    let ids: Vec<_> = actual.iter().map(|call| (&call["toolCallId"], &call["status"])).collect();
     assert_eq!(ids, [(&json!("call_1_0"), &Value::Null), (&json!("call_1_1"), &Value::Null)]);
     bench.take(&root(), starts(CALL, "first"));
     bench.take(&root(), returns(CALL, "first"));
@@ -191,9 +191,9 @@ fn what_went_wrong_on_this_machine_is_reported_to_the_editor() {
     let Event::ToolEnd(mut end) = returns(CALL, "first") else { panic!("an end") };
     end.result.status = CallStatus::Error;
     end.error = Some("the plugin died of an abort".to_owned());
-    let told = bench.take(&root(), Event::ToolEnd(end));
-    let text = told[0]["content"][0]["content"]["text"].as_str().unwrap();
-    assert!(text.contains("the plugin died of an abort"), "{told:?}");
+    let actual = bench.take(&root(), Event::ToolEnd(end));
+    let text = actual[0]["content"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("the plugin died of an abort"), "{actual:?}");
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn what_a_running_call_tells_of_itself_comes_with_the_next_tick() {
     for text in ["1 of 9", "2 of 9\u{1b}[2J"] {
         bench.0.progress(&root(), CALL, text);
     }
-    let told = json(bench.0.tick());
-    assert_eq!(told[0]["content"][0]["content"]["text"], "2 of 9");
+    let actual = json(bench.0.tick());
+    assert_eq!(actual[0]["content"][0]["content"]["text"], "2 of 9");
     assert_eq!(json(bench.0.tick()), Vec::<Value>::new());
     bench.take(&root(), returns(CALL, "first"));
     bench.0.progress(&root(), CALL, "late");

@@ -136,7 +136,7 @@ struct AcpConversation {
 impl AcpConversation {
     fn open(shared: Arc<SharedAssembly>, place: &SessionRequest) -> Result<Self, HostError> {
         let stored = place.stored.as_ref().map(|id| read_session(&shared, id)).transpose()?;
-        let cwd = shared.around.cwd(Some(&place.cwd))?;
+        let cwd = shared.env.cwd(Some(&place.cwd))?;
         if let Some(stored) = &stored {
             same_place(stored, &cwd)?;
         }
@@ -162,12 +162,13 @@ impl AcpConversation {
         Ok(Self { shared, facts, begun, endpoint, is_stored })
     }
 
-    fn parts(&self, turn: &TurnRequest, idle: &Arc<Inactivity>) -> SessionConfig {
+    fn session_config(&self, turn: &TurnRequest, idle: &Arc<Inactivity>) -> SessionConfig {
         let idle = Arc::clone(idle) as Arc<dyn Observer>;
-        let mut parts = self.shared.parts(&self.begun, vec![Arc::clone(&turn.observer), idle]);
-        parts.approver = Arc::clone(&turn.approver);
-        parts.record.endpoint.clone_from(&self.endpoint);
-        parts
+        let mut session_config =
+            self.shared.session_config(&self.begun, vec![Arc::clone(&turn.observer), idle]);
+        session_config.approver = Arc::clone(&turn.approver);
+        session_config.record.endpoint.clone_from(&self.endpoint);
+        session_config
     }
 
     /// Takes the message: as the first of a new session, or as the next of one that is stored.
@@ -181,7 +182,7 @@ impl AcpConversation {
         let id = &self.facts.id;
         let dir = &self.shared.dir;
         let SessionStartup { composition, chosen, .. } = &self.begun;
-        let mut parts = self.parts(&turn, idle);
+        let mut session_config = self.session_config(&turn, idle);
         // Whoever is asked knows the mode that the editor chose.
         let mode = ApproverMode::Ask;
         let authority = composition.assembly.authority(mode, self.facts.cwd.clone());
@@ -189,7 +190,7 @@ impl AcpConversation {
             if self.is_stored.load(Ordering::Acquire) {
                 return Err(HostError::Deleted(id.to_string()));
             }
-            let session = Session::create(dir, id.clone(), parts).map_err(host_error)?;
+            let session = Session::create(dir, id.clone(), session_config).map_err(host_error)?;
             self.is_stored.store(true, Ordering::Release);
             let mut spec = composition.assembly.top_agent(id, &chosen.name, &turn.text, mode);
             spec.options = chosen.options.clone();
@@ -199,8 +200,8 @@ impl AcpConversation {
             return Ok(self.watch(&session, run).await);
         }
         let opening = dir.opening(id).map_err(host_error)?;
-        parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
-        let (session, _) = Session::open(dir, id.clone(), parts).map_err(host_error)?;
+        session_config.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
+        let (session, _) = Session::open(dir, id.clone(), session_config).map_err(host_error)?;
         let how = Continue {
             message: Some(turn.text),
             sources: turn.sources,

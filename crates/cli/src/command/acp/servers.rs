@@ -26,8 +26,8 @@ pub(super) fn add(named: &[McpServerSpec], config: &mut Config) -> Vec<String> {
                 continue;
             }
         };
-        let told = for_terminal_line(&server.name, NAME_CHARS);
-        notes.push(format!("the editor's MCP server `{told}` is not used: {why}"));
+        let displayed = for_terminal_line(&server.name, NAME_CHARS);
+        notes.push(format!("the editor's MCP server `{displayed}` is not used: {why}"));
     }
     notes
 }

@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{BoxFuture, Cancel, Clock as _};
-use deputize_cron::{Job, JobEvent, JobOutcome, RunCause, RunJob, Scheduler, timestamp};
+use deputize_cron::{Job, JobEvent, JobOutcome, JobStore, RunCause, RunJob, Scheduler, timestamp};
 use deputize_runtime::SystemClock;
 use jiff::tz::TimeZone;
 use tokio::task::spawn_blocking;
 
 use super::job_session::JobSession;
-use super::store_error;
+use super::{store_error, toolset_fault};
 use crate::args::CronRun;
-use crate::command::run::overrides;
+use crate::command::run::{no_tools_warning, overrides};
 use crate::command::serve::SharedAssembly;
 use crate::compose::{LinkedTools, job_store};
+use crate::config::LoadedConfig;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, start_threads};
@@ -29,21 +30,24 @@ const LINE_CHARS: usize = 400;
 /// Runs jobs until a signal.
 pub(crate) fn run(
     links: &LinkedTools,
-    mut around: ProcessEnv,
+    mut env: ProcessEnv,
     args: &CronRun,
 ) -> Result<u8, CliError> {
-    let runtime = start_threads(&around)?;
+    let runtime = start_threads(&env)?;
     // Whoever started it does not sit before it.
-    around.person_available = false;
-    let store = job_store(&around)?;
-    let zone = zone(&around);
-    let shared = SharedAssembly::new(links, around, args.options())?;
+    env.person_available = false;
+    let store = job_store(&env)?;
+    let zone = zone(&env);
+    let shared = SharedAssembly::new(links, env, args.options())?;
     // A model that cannot be used is reported here, and not at night.
-    let cwd = shared.around.cwd(None)?;
+    let cwd = shared.env.cwd(None)?;
     let (sources, loaded) = shared.load(&cwd)?;
     let composition = shared.compose(&sources, &loaded.config)?;
-    composition.models(&overrides(&args.options().model), &shared.around)?;
+    composition.models(&overrides(&args.options().model), &shared.env)?;
     let limits = &loaded.config.cron;
+    let no_tools = no_tools_warning(&composition);
+    no_tools.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    warn_of_toolsets(&store, &loaded, &shared.env);
     let runner = SessionRunner { shared: Arc::new(shared), zone: zone.clone() };
     let watch = |event: JobEvent<'_>| tell(&line(&event, &zone));
     let scheduler = Scheduler {
@@ -68,6 +72,16 @@ pub(crate) fn run(
     });
     runtime.shutdown_timeout(STUCK);
     code
+}
+
+/// Tells now which jobs lack a toolset, and not when they run.
+fn warn_of_toolsets(store: &JobStore, loaded: &LoadedConfig, env: &ProcessEnv) {
+    // What cannot be read is told as jobs are run.
+    for job in store.list().map(|listing| listing.jobs).unwrap_or_default() {
+        if let Some(fault) = toolset_fault(loaded, env, &job) {
+            tell(&format!("warning: {}: {fault}", job.name));
+        }
+    }
 }
 
 /// Runs each job in a session of its own.

@@ -6,10 +6,10 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_cron::Job;
 use deputize_tools::secret_in;
 
-use super::job_session::narrow;
+use super::job_toolsets::narrow;
 use crate::args::Settings;
 use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, all_secrets, load_config};
-use crate::config::{BROWSER_TOOLSET, Config, CronApprovals};
+use crate::config::{BROWSER_TOOLSET, CronApprovals};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::stdio::tell;
@@ -21,17 +21,17 @@ pub(super) enum InvalidJob {
     Malformed(String),
     #[error("there is no message target `{0}` in `messaging.targets`")]
     Target(String),
-    #[error("the prompt has a secret in it ({0}): secrets are never kept")]
+    #[error("the prompt contains a secret ({0}): secrets are never saved")]
     Secret(String),
     #[error("no tool of its toolsets can be used in a job: {0}")]
     Unusable(String),
 }
 
-/// Checks a job with the configuration of its directory. Nobody can be asked in `around`, as in runs
+/// Checks a job with the configuration of its directory. Nobody can be asked in `env`, as in runs
 /// of jobs.
 pub(super) fn check_job(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     settings: &Settings,
     job: &Job,
 ) -> Result<(), CliError> {
@@ -39,23 +39,34 @@ pub(super) fn check_job(
     if let Err(why) = job.check() {
         return invalid(InvalidJob::Malformed, why);
     }
-    let there = around.cwd(Some(&job.cwd))?;
+    let there = env.cwd(Some(&job.cwd))?;
     let cwd = settings.cwd.clone().or(Some(there));
-    let sources = around.sources(&Settings { cwd, ..settings.clone() }, Vec::new())?;
-    let mut loaded = load_config(around, &sources)?;
+    let sources = env.sources(&Settings { cwd, ..settings.clone() }, Vec::new())?;
+    let mut loaded = load_config(env, &sources)?;
     if let Some(target) = &job.output
         && !loaded.config.messaging.targets.contains_key(target)
     {
         return invalid(InvalidJob::Target, for_terminal_line(target, 40));
     }
-    if let Some(secret) = secret_in(&job.prompt, &all_secrets(&loaded.config, around)) {
+    if let Some(secret) = secret_in(&job.prompt, &all_secrets(&loaded.config, env)) {
         return invalid(InvalidJob::Secret, secret);
     }
-    // A toolset that is not there is an error of the assembly.
-    let config = Config { toolsets: job.toolsets.clone(), ..loaded.config.clone() };
-    let program = AssembledProgram::new(&AssemblyInput::here(links, &config, around, &sources))?;
-    narrow(&mut loaded.config, job)?;
-    check_tools(&program, job)
+    let narrowed = narrow(&mut loaded, job);
+    let config = &mut loaded.config;
+    if narrowed.is_err() {
+        // A toolset that is not there is an error of the assembly, which says more.
+        config.toolsets.clone_from(&job.toolsets);
+    }
+    let program = AssembledProgram::new(&AssemblyInput::here(links, config, env, &sources))?;
+    narrowed?;
+    check_tools(&program, job)?;
+    if config.toolsets != job.toolsets {
+        let toolsets = config.toolsets.join(", ");
+        tell(&format!(
+            "note: of its toolsets, `toolsets` of the configuration has only {toolsets}"
+        ));
+    }
+    Ok(())
 }
 
 /// Checks that a job has a tool that it can use, and tells which ones need somebody who approves.

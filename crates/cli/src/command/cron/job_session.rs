@@ -12,11 +12,14 @@ use jiff::tz::TimeZone;
 use tokio::task::spawn_blocking;
 
 use super::job_output::JobAnswer;
+use super::job_toolsets::narrow;
+use crate::command::run::no_tools_warning;
 use crate::command::serve::{SessionStartup, SharedAssembly, while_active};
 use crate::compose::job_store;
-use crate::config::{Config, CronApprovals};
+use crate::config::CronApprovals;
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
+use crate::stdio::tell;
 
 /// A run that is about to begin.
 pub(super) struct JobSession {
@@ -27,17 +30,12 @@ pub(super) struct JobSession {
     job: Job,
 }
 
-/// A job names a toolset that the configuration does not give to agents.
-#[derive(Debug, thiserror::Error)]
-#[error("toolset `{0}` is not among `toolsets` of the configuration")]
-struct ToolsetBeyond(String);
-
 impl JobSession {
     /// Assembles the session from the present configuration of the job's directory.
     pub(super) fn new(shared: Arc<SharedAssembly>, job: Job) -> Result<Self, CliError> {
-        let cwd = shared.around.cwd(Some(&job.cwd))?;
+        let cwd = shared.env.cwd(Some(&job.cwd))?;
         let (sources, mut loaded) = shared.load(&cwd)?;
-        narrow(&mut loaded.config, &job)?;
+        narrow(&mut loaded, &job)?;
         let mode = match loaded.config.cron.approvals {
             CronApprovals::Deny => ApproverMode::Deny,
             CronApprovals::Auto => ApproverMode::Auto,
@@ -48,6 +46,8 @@ impl JobSession {
             // Never more than its maker had, whatever the toolsets have by now.
             begun.composition.assembly.tools.names.retain(|name| tools.contains(name));
         }
+        let warning = no_tools_warning(&begun.composition);
+        warning.iter().for_each(|warning| tell(&format!("warning: {}: {warning}", job.name)));
         let id = new_session_id(SystemClock.now_ms());
         Ok(Self { shared, begun, mode, id, job })
     }
@@ -56,8 +56,8 @@ impl JobSession {
     pub(super) async fn work(self, zone: &TimeZone, cancel: &Cancel) -> JobOutcome {
         let idle = Arc::new(Inactivity::new());
         let observers: Vec<Arc<dyn Observer>> = vec![idle.clone()];
-        let parts = self.shared.parts(&self.begun, observers);
-        let session = match Session::create(&self.shared.dir, self.id.clone(), parts) {
+        let session_config = self.shared.session_config(&self.begun, observers);
+        let session = match Session::create(&self.shared.dir, self.id.clone(), session_config) {
             Ok(session) => session,
             Err(error) => return JobOutcome::failed(CliError::failed(error).in_one_line()),
         };
@@ -89,13 +89,19 @@ impl JobSession {
             session: self.id.clone(),
             text: secrets.scrub(&text).into_owned(),
         });
-        if let Ok(store) = job_store(&self.shared.around) {
+        if let Ok(store) = job_store(&self.shared.env) {
             let folder = store.output_folder(&self.job.name);
-            let (kept, zone) = (Arc::clone(&answer), zone.clone());
-            let written = spawn_blocking(move || kept.write(&folder, &zone)).await;
+            let (kept, zone, place) = (Arc::clone(&answer), zone.clone(), folder.clone());
+            let written = spawn_blocking(move || kept.write(&place, &zone)).await;
             match written.map_err(io::Error::other).flatten() {
                 Ok(path) => done.output = Some(path),
-                Err(error) => add_fault(&mut done, &format!("its answer cannot be kept: {error}")),
+                Err(error) => {
+                    let folder = folder.display();
+                    add_fault(
+                        &mut done,
+                        &format!("its answer cannot be kept in `{folder}`: {error}"),
+                    );
+                }
             }
         }
         if status != RunStatus::Interrupted
@@ -121,19 +127,4 @@ fn add_fault(done: &mut JobOutcome, fault: &str) {
     }
     let before = done.note.take().map(|note| format!("{note}; ")).unwrap_or_default();
     done.note = Some(format!("{before}{fault}"));
-}
-
-/// Narrows the configuration to what the job names and may use.
-pub(super) fn narrow(config: &mut Config, job: &Job) -> Result<(), CliError> {
-    let allowed = &config.toolsets;
-    let beyond = job.toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
-    if let Some(beyond) = beyond {
-        return Err(CliError::usage(ToolsetBeyond(beyond.clone())));
-    }
-    config.toolsets.clone_from(&job.toolsets);
-    if let Some(most) = job.max_tokens {
-        let tokens = config.budget.tokens.map_or(most, |tokens| tokens.min(most));
-        config.budget.tokens = Some(tokens);
-    }
-    Ok(())
 }

@@ -11,7 +11,7 @@ use crate::process_env::ProcessEnv;
 const WHAT: &str = "browser";
 
 /// Checks the browser, if it is turned on.
-pub(super) fn check(composition: &AssembledProgram, around: &ProcessEnv) -> Option<Check> {
+pub(super) fn check(composition: &AssembledProgram, env: &ProcessEnv) -> Option<Check> {
     if !composition.config.browser.enabled {
         return None;
     }
@@ -21,11 +21,11 @@ pub(super) fn check(composition: &AssembledProgram, around: &ProcessEnv) -> Opti
     };
     let mut command = Command::new(found.path(), "/");
     command.args = vec!["--version".into()];
-    command.env = base_env(&around.os_env);
+    command.env = base_env(&env.os_env);
     let path = found.path().display();
     // What a program that starts the browser says behind its version is no part of it.
     let first_line = |said: &str| one_line(said.lines().next().unwrap_or_default());
-    let ended = run(command, around).map(|(exit, said)| match exit {
+    let ended = run(command, env).map(|(exit, said)| match exit {
         Exit::Code(0) => (exit, first_line(&said)),
         exit => (exit, one_line(&said)),
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::count;
 use deputize_mcp::oauth::SignInStatus;
 use deputize_mcp::{ServerConfig, ServerListing, ServerRecord, look};
 use deputize_tools::Processes;
@@ -18,29 +19,28 @@ use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
-use crate::wording::count;
 
 const PLUGIN: &str = "plugin";
 const SERVER: &str = "mcp server";
 
 /// Loads each plugin where its calls would run. All are asked side by side; each has its limit.
-pub(super) fn plugins(config: &Config, around: &ProcessEnv) -> Vec<Check> {
+pub(super) fn plugins(config: &Config, env: &ProcessEnv) -> Vec<Check> {
     let one = |entry: &PluginEntry| {
         let runs = if entry.isolated { "isolated" } else { "inside" };
-        let found = plugins::loader(around)
-            .load(&plugins::plugin(entry, around))
+        let found = plugins::loader(env)
+            .load(&plugins::plugin(entry, env))
             .map_err(|error| CliError::usage(error).in_one_line());
-        let told = found.map(|it| {
+        let loaded = found.map(|it| {
             let tools = count(it.tools.len(), "tool");
             format!("{} {}: loads {runs}, {tools}", it.name, for_terminal_line(&it.version, 40))
         });
-        Check::new(PLUGIN, told)
+        Check::new(PLUGIN, loaded)
     };
     std::thread::scope(|scope| {
         let asked: Vec<_> =
             config.plugins.iter().map(|entry| scope.spawn(move || one(entry))).collect();
-        let told = asked.into_iter().map(|asked| asked.join());
-        told.map(|told| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        let joined = asked.into_iter().map(|asked| asked.join());
+        joined.map(|check| check.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }
 
@@ -48,7 +48,7 @@ pub(super) fn plugins(config: &Config, around: &ProcessEnv) -> Vec<Check> {
 /// `start_timeout_seconds`. What they say is kept nowhere: that is for the person to see first.
 pub(super) fn servers(
     config: &Config,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     cwd: &Path,
 ) -> Result<Vec<(String, Check)>, CliError> {
     if config.mcp_servers.is_empty() {
@@ -56,14 +56,14 @@ pub(super) fn servers(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
-    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let processes = Arc::new(Processes::with(setup(env.open_files)));
     let looks = config.mcp_servers.iter().map(|(name, entry)| {
         let processes = Arc::clone(&processes);
         async move {
-            let check = match known(name, entry, around) {
-                Ok((server, card)) => {
-                    let status = sign_in::status(name, entry, around);
-                    let check = asked(server, card, cwd, processes, status).await;
+            let check = match known(name, entry, env) {
+                Ok((server, record)) => {
+                    let status = sign_in::status(name, entry, env);
+                    let check = asked(server, record, cwd, processes, status).await;
                     match mcp::not_given(config, name).filter(|_| check.health == Health::Good) {
                         Some(why) => Check::less(SERVER, format!("{}, but {why}", check.found)),
                         None => check,
@@ -81,23 +81,23 @@ pub(super) fn servers(
 fn known(
     name: &str,
     entry: &McpServer,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<(ServerConfig, ServerRecord), CliError> {
-    let server = mcp::server(name, entry, around)?;
-    let card = mcp::cards(around)?.read(name, &server.start()).map_err(CliError::failed)?;
-    Ok((server, card))
+    let server = mcp::server(name, entry, env)?;
+    let record = mcp::approval_store(env)?.read(name, &server.start()).map_err(CliError::failed)?;
+    Ok((server, record))
 }
 
 async fn asked(
     server: ServerConfig,
-    mut card: ServerRecord,
+    mut record: ServerRecord,
     cwd: &Path,
     processes: Arc<Processes>,
     sign_in: Option<SignInStatus>,
 ) -> Check {
     let name = server.name.clone();
     let start = server.start();
-    if let Some(approved) = card.approved.as_ref().filter(|_| card.is_held(&start)) {
+    if let Some(approved) = record.approved.as_ref().filter(|_| record.target_changed(&start)) {
         let why = start.since(&approved.start);
         let review = format_command("mcp review");
         let remedy = format!("look at it and start it with: {review} {name}");
@@ -112,9 +112,9 @@ async fn asked(
     if sign_in == Some(SignInStatus::SignedIn) {
         answers.push_str(", signed in");
     }
-    card.hear(&start, listed);
-    let waits = card.changes(&start).iter().filter(|change| change.waits()).count();
-    match (card.approved.is_none(), waits) {
+    record.record_listing(&start, listed);
+    let waits = record.changes(&start).iter().filter(|change| change.waits()).count();
+    match (record.approved.is_none(), waits) {
         (false, 0) => Check::new(SERVER, Ok(answers)),
         (true, _) => {
             Check::less(SERVER, not_whole(&name, &answers, "you have not approved it yet"))

@@ -23,8 +23,8 @@ pub(super) fn checks(settings: &MessageSettings) -> Result<Vec<Check>, CliError>
     let messenger = Messenger { settings, processes: &processes, cancel: &cancel };
     let probes = settings.targets.keys().map(async |name| {
         let found = messenger.probe(name).await;
-        let told = |found: String| format!("{name}: {}", for_terminal_line(&found, FOUND_CHARS));
-        Check::new(TARGET, found.map(told).map_err(told))
+        let line = |found: String| format!("{name}: {}", for_terminal_line(&found, FOUND_CHARS));
+        Check::new(TARGET, found.map(line).map_err(line))
     });
     Ok(runtime.block_on(join_all(probes)))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::model::ModelError;
+use deputize_core::wording::count;
 use deputize_providers::{Endpoint as Address, HttpClient, ModelListing, Proxy, http_client};
 use deputize_runtime::SystemClock;
 use tokio::task::JoinSet;
@@ -16,7 +17,6 @@ use crate::compose::{AssembledProgram, ModelUse, name, whole_endpoint};
 use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
-use crate::wording::count;
 
 /// Time limit for a provider to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -36,25 +36,25 @@ struct CheckedModel {
 /// Checks each model that a run would use.
 pub(super) fn checks(
     composition: &AssembledProgram,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     args: &Doctor,
 ) -> Result<Vec<Check>, CliError> {
     let asked = match composition.asked(&overrides(&args.model)) {
         Ok(asked) => asked,
         Err(error) => return Ok(vec![Check::new("model", Err(error.chain()))]),
     };
-    let unpriced = composition.unpriced(&asked, around);
+    let unpriced = composition.unpriced(&asked, env);
     let unpriced = unpriced.into_iter().map(|why| Check::new("budget", Err(why.to_string())));
     let subject = |(choice, used)| CheckedModel { choice, used };
     let subjects: Vec<CheckedModel> = asked.choices.into_iter().map(subject).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
-    let answers = runtime.block_on(answers(&subjects, around));
+    let answers = runtime.block_on(answers(&subjects, env));
     // A name that is still being looked up would be waited for.
     runtime.shutdown_background();
-    let told = subjects.iter().zip(answers);
-    let told = told.flat_map(|(subject, answer)| subject.checks(answer, around));
-    Ok(told.chain(unpriced).collect())
+    let answered = subjects.iter().zip(answers);
+    let answered = answered.flat_map(|(subject, answer)| subject.checks(answer, env));
+    Ok(answered.chain(unpriced).collect())
 }
 
 /// The answer of a provider: its models, and whether it also lists them without a key. `None` if
@@ -62,16 +62,16 @@ pub(super) fn checks(
 type ProviderAnswer = Option<Result<(Vec<ModelListing>, bool), String>>;
 
 /// Asks the providers of all models side by side.
-async fn answers(subjects: &[CheckedModel], around: &ProcessEnv) -> Vec<ProviderAnswer> {
+async fn answers(subjects: &[CheckedModel], env: &ProcessEnv) -> Vec<ProviderAnswer> {
     let http = http_client(Arc::new(SystemClock));
     let mut tasks = JoinSet::new();
     let mut answers: Vec<ProviderAnswer> = subjects.iter().map(|_| None).collect();
     for (number, (subject, answer)) in subjects.iter().zip(&mut answers).enumerate() {
         let Endpoint::Http(at) = &subject.choice.endpoint else { continue };
-        if lacks_key(at, around) {
+        if lacks_key(at, env) {
             continue;
         }
-        match whole_endpoint(&subject.choice, at, around) {
+        match whole_endpoint(&subject.choice, at, env) {
             Err(error) => *answer = Some(Err(error.chain())),
             Ok(mut endpoint) => {
                 endpoint.timeouts.connect = endpoint.timeouts.connect.min(CONNECT);
@@ -102,20 +102,20 @@ async fn answers(subjects: &[CheckedModel], around: &ProcessEnv) -> Vec<Provider
     answers
 }
 
-fn lacks_key(at: &HttpEndpoint, around: &ProcessEnv) -> bool {
+fn lacks_key(at: &HttpEndpoint, env: &ProcessEnv) -> bool {
     let variables = at.keys.variables();
-    let set = |variable: &String| around.var(variable).is_some();
+    let set = |variable: &String| env.var(variable).is_some();
     !variables.is_empty() && !variables.iter().any(set)
 }
 
 impl CheckedModel {
-    fn checks(&self, answer: ProviderAnswer, around: &ProcessEnv) -> Vec<Check> {
+    fn checks(&self, answer: ProviderAnswer, env: &ProcessEnv) -> Vec<Check> {
         let what = self.used.word();
         let Endpoint::Http(at) = &self.choice.endpoint else {
             return vec![Check::new(what, Ok("offline: by rule, no network".to_owned()))];
         };
         let mut checks = vec![Check::new(what, Ok(reach_text(&self.choice, at)))];
-        checks.extend(self.keys(at, around));
+        checks.extend(self.keys(at, env));
         match answer {
             None => {
                 let found = "not asked without its key".to_owned();
@@ -125,8 +125,10 @@ impl CheckedModel {
             Some(Ok((all, open))) => {
                 // With one key that is taken a run can go.
                 let taken = all.iter().any(|seen| seen.models.is_ok());
-                let told = all.into_iter().map(|seen| self.seen(seen, open));
-                checks.extend(told.map(|check| if taken { check.at_worst_less() } else { check }));
+                let seen_checks = all.into_iter().map(|seen| self.seen(seen, open));
+                checks.extend(
+                    seen_checks.map(|check| if taken { check.at_worst_less() } else { check }),
+                );
             }
         }
         checks
@@ -139,15 +141,15 @@ impl CheckedModel {
     }
 
     /// One line for each variable that may hold a key.
-    fn keys(&self, at: &HttpEndpoint, around: &ProcessEnv) -> Vec<Check> {
+    fn keys(&self, at: &HttpEndpoint, env: &ProcessEnv) -> Vec<Check> {
         let variables = at.keys.variables();
         if variables.is_empty() {
             return vec![Check::new("key", Ok("none is sent".to_owned()))];
         }
-        if lacks_key(at, around) {
+        if lacks_key(at, env) {
             return vec![self.fault_of("key", format!("set {}", variables.join(" or ")))];
         }
-        let one = |variable: &String| match around.var(variable) {
+        let one = |variable: &String| match env.var(variable) {
             Some(_) => Check::new("key", Ok(format!("in {variable}"))),
             None => Check::less("key", format!("{variable} is not set and is passed over")),
         };
@@ -202,17 +204,17 @@ fn is_named(listed: &str, model: &str) -> bool {
 
 /// The model and the way to it.
 fn reach_text(choice: &ModelChoice, at: &HttpEndpoint) -> String {
-    let mut told = format!("{} at {} by {}", name(choice), at.base_url, at.api.name());
+    let mut text = format!("{} at {} by {}", name(choice), at.base_url, at.api.name());
     match &at.proxy {
         Proxy::Environment => {}
-        Proxy::None => told.push_str(", without a proxy"),
-        Proxy::At(proxy) => told.push_str(&format!(", through the proxy {proxy}")),
+        Proxy::None => text.push_str(", without a proxy"),
+        Proxy::At(proxy) => text.push_str(&format!(", through the proxy {proxy}")),
     }
     if let Some(file) = &at.ca_file {
-        told.push_str(&format!(", trusting {file}"));
+        text.push_str(&format!(", trusting {file}"));
     }
     if !at.body.streaming {
-        told.push_str(", not as a stream");
+        text.push_str(", not as a stream");
     }
-    told
+    text
 }

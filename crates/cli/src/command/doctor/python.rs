@@ -18,9 +18,9 @@ const PROGRAM: &str = "import sys\n\
     sys.exit(sys.version_info < (3, 7))";
 
 /// Starts Python as a script would, and returns its version.
-pub(super) fn check(around: &ProcessEnv) -> Check {
+pub(super) fn check(env: &ProcessEnv) -> Check {
     let settings = ResourceMap::default();
-    let commands = CommandSettings { env: around.os_env.clone(), ..CommandSettings::default() };
+    let commands = CommandSettings { env: env.os_env.clone(), ..CommandSettings::default() };
     settings.get_or_insert_with(|| Settings { commands, ..Settings::default() });
     let found = match find_python(&settings) {
         Ok(path) => path,
@@ -28,11 +28,11 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
     };
     let mut command = Command::new(&found, "/");
     command.args = ["-I", "-c", PROGRAM].map(Into::into).into();
-    command.env = base_env(&around.os_env);
+    command.env = base_env(&env.os_env);
     let path = found.display();
     // Before it, a program that stands in for Python may say something.
     let last_line = |said: &str| one_line(said.lines().next_back().unwrap_or_default());
-    match run(command, around).map(|(exit, said)| (exit, last_line(&said), said)) {
+    match run(command, env).map(|(exit, said)| (exit, last_line(&said), said)) {
         Ok((Exit::Code(0), version, _)) => Check::new(WHAT, Ok(format!("{version}, {path}"))),
         Ok((Exit::Code(1), version, _)) if version.starts_with(|c: char| c.is_ascii_digit()) => {
             let found = format!("{version}, {path}: scripts need 3.7 or later");
@@ -46,10 +46,10 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
 }
 
 /// Runs a command, and returns its end with the beginning of its output.
-pub(super) fn run(command: Command, around: &ProcessEnv) -> Result<(Exit, String), String> {
+pub(super) fn run(command: Command, env: &ProcessEnv) -> Result<(Exit, String), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let processes = Processes::with(setup(around.open_files));
+    let processes = Processes::with(setup(env.open_files));
     let supervisor = processes.shared().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let owner = supervisor.owner();

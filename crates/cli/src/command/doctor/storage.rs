@@ -21,9 +21,9 @@ const PROBE_BYTES: usize = 16 * 1024;
 const LITTLE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Looks at the folder of the sessions, or at the one that it would be made in.
-pub(super) fn check(around: &ProcessEnv) -> Check {
+pub(super) fn check(env: &ProcessEnv) -> Check {
     const WHAT: &str = "sessions";
-    let dir = match around.sessions() {
+    let dir = match env.sessions() {
         Ok(dir) => dir,
         Err(error) => return Check::new(WHAT, Err(error.chain())),
     };
@@ -46,9 +46,9 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
 }
 
 /// Names the memory that is not all in prompts.
-pub(super) fn memory(around: &ProcessEnv) -> Vec<Check> {
+pub(super) fn memory(env: &ProcessEnv) -> Vec<Check> {
     let mut checks = Vec::new();
-    let Some(files) = memory_files(around, Secrets::default()) else { return checks };
+    let Some(files) = memory_files(env, Secrets::default()) else { return checks };
     for topic in MemoryTopic::ALL {
         let found = match files.text(topic) {
             Ok(text) if text.len() <= MEMORY_BYTES => continue,

@@ -11,7 +11,7 @@ use super::{
     show, wants_sign_in,
 };
 use crate::args::AddServer;
-use crate::compose::mcp::{cards, server};
+use crate::compose::mcp::{approval_store, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -20,9 +20,9 @@ use crate::stdio::{print, tell};
 use deputize_agent::is_secret_name;
 
 /// Tries a server, shows all of it, and adds it when the person says so.
-pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError> {
+pub(super) fn add(env: &ProcessEnv, args: &AddServer) -> Result<(), CliError> {
     let name = &args.name;
-    let (sources, loaded) = load_sources(around, &args.settings)?;
+    let (sources, loaded) = load_sources(env, &args.settings)?;
     server_name(name).map_err(CliError::usage)?;
     if loaded.config.mcp_servers.contains_key(name) {
         let taken = CliError::usage(ServerError::Taken(name.clone()));
@@ -31,22 +31,22 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     }
     let start_in = args.start_in.as_deref().map(|given| start_in(given, &sources.cwd));
     let entry = entry(args, start_in.clone());
-    let server = server(name, &entry, around)?;
-    let given_in = cards(around)?.start_dir(name).map_err(CliError::failed)?;
+    let server = server(name, &entry, env)?;
+    let given_in = approval_store(env)?.start_dir(name).map_err(CliError::failed)?;
     // Where it was there before, another configuration has a server of that name.
     let is_new = !given_in.exists();
-    let not_added = || if is_new { left_where_it_started(around, name) } else { Ok(()) };
-    let asked = ask(around, &server, &sources.cwd);
+    let not_added = || if is_new { left_where_it_started(env, name) } else { Ok(()) };
+    let asked = ask(env, &server, &sources.cwd);
     let (listed, took) = match asked {
         Ok(asked) => asked,
         Err(error) if wants_sign_in(&error) => {
             tell(&format!("mcp {name}: {} wants a person to sign in", server.start().line()));
-            if !args.yes && !ask_consent(around, "add this server?")? {
+            if !args.yes && !ask_consent(env, "add this server?")? {
                 return Err(CliError::failed(ServerError::NotAdded));
             }
             let path = file::add(&sources, name, &written(args, start_in))?;
-            let card = ServerRecord { wants_sign_in: true, ..ServerRecord::default() };
-            cards(around)?.write(name, &server.start(), &card).map_err(CliError::failed)?;
+            let record = ServerRecord { wants_sign_in: true, ..ServerRecord::default() };
+            approval_store(env)?.write(name, &server.start(), &record).map_err(CliError::failed)?;
             say_sign_in_is_next(args, &path);
             note_if_not_given(&loaded.config, name);
             return Ok(());
@@ -68,14 +68,14 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     let start = server.start();
     print(&show::whole(name, &start, &listed, &[]))?;
     tell(&format!("it answered in {:.2} s", took.as_secs_f32()));
-    if !args.yes && !ask_consent(around, "add this server and approve all of this?")? {
+    if !args.yes && !ask_consent(env, "add this server and approve all of this?")? {
         not_added()?;
         return Err(CliError::failed(ServerError::NotAdded));
     }
     let path = file::add(&sources, name, &written(args, start_in))?;
-    let mut card = ServerRecord::default();
-    card.keep(&start, listed);
-    cards(around)?.write(name, &start, &card).map_err(CliError::failed)?;
+    let mut record = ServerRecord::default();
+    record.keep(&start, listed);
+    approval_store(env)?.write(name, &start, &record).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
     in_the_file(args).into_iter().for_each(|note| tell(&note));
     note_if_not_given(&loaded.config, name);

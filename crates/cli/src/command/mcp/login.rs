@@ -77,14 +77,14 @@ fn has_no_sign_in(error: &CliError) -> bool {
 }
 
 /// Returns whether a server says what it has as it is.
-fn answers(around: &ProcessEnv, loaded: &LoadedConfig, name: &str, cwd: &Path) -> bool {
-    let configured = ConfiguredServer::of(around, loaded, name);
-    configured.is_ok_and(|configured| ask(around, &configured.server, cwd).is_ok())
+fn answers(env: &ProcessEnv, loaded: &LoadedConfig, name: &str, cwd: &Path) -> bool {
+    let configured = ConfiguredServer::of(env, loaded, name);
+    configured.is_ok_and(|configured| ask(env, &configured.server, cwd).is_ok())
 }
 
 /// Signs in to a server, and keeps the token.
-pub(super) fn login(around: &ProcessEnv, args: &LoginArgs) -> Result<(), CliError> {
-    let (sources, loaded) = load_sources(around, &args.settings)?;
+pub(super) fn login(env: &ProcessEnv, args: &LoginArgs) -> Result<(), CliError> {
+    let (sources, loaded) = load_sources(env, &args.settings)?;
     let name = &args.name;
     let entry = loaded.config.mcp_servers.get(name).ok_or_else(|| missing(name, &loaded))?;
     let Some(url) = &entry.url else {
@@ -97,19 +97,19 @@ pub(super) fn login(around: &ProcessEnv, args: &LoginArgs) -> Result<(), CliErro
     let runtime = runtime.map_err(CliError::failed)?;
     let limit = Duration::from_secs(args.timeout.into());
     let signed_in = runtime.block_on(async {
-        let signed_in = tokio::time::timeout(limit, sign_in(around, args, entry, url)).await;
+        let signed_in = tokio::time::timeout(limit, sign_in(env, args, entry, url)).await;
         let late = |_| LoginError::Late { name: name.clone(), seconds: args.timeout };
         signed_in.map_err(|error| CliError::failed(late(error))).flatten()
     });
     drop(runtime);
     let token = match signed_in {
-        Err(error) if has_no_sign_in(&error) && answers(around, &loaded, name, &sources.cwd) => {
+        Err(error) if has_no_sign_in(&error) && answers(env, &loaded, name, &sources.cwd) => {
             return Err(CliError::usage(LoginError::NotNeeded(name.clone())));
         }
         signed_in => signed_in?,
     };
-    keep(name, &token, around)?;
-    if let Ok(mut configured) = ConfiguredServer::of(around, &loaded, name) {
+    keep(name, &token, env)?;
+    if let Ok(mut configured) = ConfiguredServer::of(env, &loaded, name) {
         configured.keep_wants_sign_in(name)?;
     }
     let scopes = match token.scopes() {
@@ -122,20 +122,20 @@ pub(super) fn login(around: &ProcessEnv, args: &LoginArgs) -> Result<(), CliErro
 }
 
 async fn sign_in(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     args: &LoginArgs,
     entry: &McpServer,
     url: &str,
 ) -> Result<StoredToken, CliError> {
-    let client = client(&args.name, entry, around)?;
+    let client = client(&args.name, entry, env)?;
     let listener = RedirectListener::bind(&client).await.map_err(CliError::failed)?;
     let failed = |error| LoginError::of(&args.name, url, error);
     let login = Login::start(url, &client, listener.url()).await.map_err(failed)?;
     tell(&format!("sign in at this address:\n{}", login.address()));
-    if !args.no_browser && open_browser(around, login.address()) {
+    if !args.no_browser && open_browser(env, login.address()) {
         tell("a browser was opened with it");
     }
-    let reads_input = args.no_browser || around.terminals.stdin;
+    let reads_input = args.no_browser || env.terminals.stdin;
     if reads_input {
         tell(
             "if the browser is on another machine, its last page does not load: paste the address \
@@ -182,13 +182,13 @@ fn pasted() -> mpsc::Receiver<Url> {
 }
 
 /// Opens a browser with the opener of the platform. Returns whether there is one.
-fn open_browser(around: &ProcessEnv, address: &Url) -> bool {
+fn open_browser(env: &ProcessEnv, address: &Url) -> bool {
     let is_mac = cfg!(target_os = "macos");
-    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| around.var(name).is_some());
+    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env.var(name).is_some());
     if !(is_mac || has_screen) {
         return false;
     }
-    let path = around.os_env.get(OsStr::new("PATH")).map(|path| path.as_os_str());
+    let path = env.os_env.get(OsStr::new("PATH")).map(|path| path.as_os_str());
     let opener = if is_mac { "open" } else { "xdg-open" };
     let Ok(program) = resolve_program(OsStr::new(opener), path) else { return false };
     let mut command = Command::new(program);
@@ -200,11 +200,11 @@ fn open_browser(around: &ProcessEnv, address: &Url) -> bool {
 }
 
 /// Forgets the token of a server.
-pub(super) fn logout(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
-    let (_, loaded) = load_sources(around, settings)?;
+pub(super) fn logout(env: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
+    let (_, loaded) = load_sources(env, settings)?;
     let entry = loaded.config.mcp_servers.get(name);
-    if forget(name, entry, around)? {
-        if let Ok(mut configured) = ConfiguredServer::of(around, &loaded, name) {
+    if forget(name, entry, env)? {
+        if let Ok(mut configured) = ConfiguredServer::of(env, &loaded, name) {
             configured.keep_wants_sign_in(name)?;
         }
         tell(&format!(

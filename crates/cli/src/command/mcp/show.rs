@@ -6,7 +6,7 @@ use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_core::tool::headline;
 use deputize_mcp::{ServerChange, ServerListing, ServerTarget, ToolDescription, WORKSPACE, pretty};
 
-use crate::wording::count;
+use deputize_core::wording::count;
 
 /// In short: a line a tool.
 pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> String {
@@ -75,17 +75,17 @@ pub(crate) fn whole(
 
 /// How it is started or reached, and what it is given by name.
 fn reach_line(start: &ServerTarget) -> String {
-    let mut told = for_question(&start.line());
+    let mut text = for_question(&start.line());
     if !start.names.is_empty() {
-        told.push_str(&format!("\ngiven by name: {}", for_question(&start.names.join(", "))));
+        text.push_str(&format!("\ngiven by name: {}", for_question(&start.names.join(", "))));
     }
     if !start.cwd.is_empty() {
         let place =
             if start.cwd == WORKSPACE { "the directory that agents work in" } else { &start.cwd };
         let place = for_question(place);
-        told.push_str(&format!("\nstarted in: {place}; its code may come from there"));
+        text.push_str(&format!("\nstarted in: {place}; its code may come from there"));
     }
-    told
+    text
 }
 
 fn describe_tool(tool: &ToolDescription) -> String {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn all_of_it_is_shown_and_nothing_in_it_is_hidden() {
-        let mut card = ServerRecord::default();
+        let mut record = ServerRecord::default();
         let before =
             ServerListing { tools: vec![tool("get", "Gets.")], ..ServerListing::default() };
         let start = |args: &[&str]| ServerTarget {
@@ -149,7 +149,7 @@ mod tests {
             cwd: if args.len() > 1 { WORKSPACE.to_owned() } else { String::new() },
             digest: args.concat(),
         };
-        card.keep(&start(&["-y"]), before);
+        record.keep(&start(&["-y"]), before);
         let now = ServerListing {
             server: Some("weather 1.0".into()),
             protocol: "2025-11-25".into(),
@@ -163,7 +163,7 @@ mod tests {
             ..ServerListing::default()
         };
         let start = start(&["-y", "a\u{202e}b"]);
-        card.hear(&start, now.clone());
-        insta::assert_snapshot!(whole("weather", &start, &now, &card.changes(&start)));
+        record.record_listing(&start, now.clone());
+        insta::assert_snapshot!(whole("weather", &start, &now, &record.changes(&start)));
     }
 }

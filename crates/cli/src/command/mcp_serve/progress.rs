@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::wording::count;
 use deputize_core::{AgentId, CallId, Event, Observer, Outcome, Record};
 use deputize_mcp::serve::ProgressSink;
 use deputize_runtime::{AgentSnapshot, SnapshotObserver};
 use parking_lot::Mutex;
 
 use crate::stdio::tell;
-use crate::wording::count;
 
 /// Calls of a child after which a note is due.
 const CALLS: usize = 5;
@@ -142,8 +142,8 @@ mod tests {
             writer.add(&child(0), call(n));
         }
         writer.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&told);
+        let collected = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&collected);
         let session = SnapshotObserver::new(SessionSnapshot::new(tools()));
         let sink = Arc::new(move |note| sink.lock().push(note));
         let progress = ProgressNotes::new(session.clone(), sink);
@@ -156,11 +156,11 @@ mod tests {
             session.on_record(record);
             progress.on_record(record);
         }
-        let told = told.lock().clone();
-        let place = told[1].split(']').next().unwrap().to_owned() + "]";
+        let collected = collected.lock().clone();
+        let place = collected[1].split(']').next().unwrap().to_owned() + "]";
         let of_child = |rest: &str| format!("{place} Look: {rest}");
         assert_eq!(
-            told,
+            collected,
             [
                 "read 1".to_owned(),
                 of_child("begins"),

@@ -22,8 +22,8 @@ use super::relay_model::{RelayCall, RelayModel, any_completed, delegation_json};
 use crate::args::McpServe;
 use crate::command::run::overrides;
 use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
-use crate::compose::{AssembledProgram, LinkedTools, mcp};
-use crate::config::{Config, OPTIONAL_TOOLSETS, load};
+use crate::compose::{AssembledProgram, LinkedTools, mcp, missing_feature, toolsets_within};
+use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::output::json::run_object;
@@ -143,7 +143,7 @@ impl ProgramService {
         let offers = self.offers().await;
         let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
         let tool = for_terminal_line(tool, NAME_CHARS);
-        InvalidCall(format!("there is no tool \"{tool}\"; there are: {}", names.join(", ")))
+        InvalidCall(format!("there is no tool \"{tool}\"; known: {}", names.join(", ")))
     }
 }
 
@@ -171,15 +171,15 @@ impl ServiceState {
     /// Seen here, and not at the first call, is that a run can begin at all.
     pub(crate) fn new(
         links: &LinkedTools,
-        around: ProcessEnv,
+        env: ProcessEnv,
         args: &McpServe,
     ) -> Result<Self, CliError> {
-        let shared = SharedAssembly::new(links, around, args.options())?;
-        let root = shared.around.cwd(args.options().settings.cwd.as_deref())?;
+        let shared = SharedAssembly::new(links, env, args.options())?;
+        let root = shared.env.cwd(args.options().settings.cwd.as_deref())?;
         // Its warnings are told once, here.
         shared.load(&root)?;
         let (composition, services) = services_at(&shared, &root)?;
-        composition.models(&overrides(&args.options().model), &shared.around)?;
+        composition.models(&overrides(&args.options().model), &shared.env)?;
         Ok(Self { shared, root, last: Mutex::new(services) })
     }
 
@@ -245,7 +245,7 @@ impl ServiceState {
             Some(Value::String(path)) => path,
             Some(_) => return Err(InvalidCall("`cwd` must be a string".to_owned())),
         };
-        let found = self.shared.around.cwd(Some(Path::new(&path)));
+        let found = self.shared.env.cwd(Some(Path::new(&path)));
         let found = found.map_err(|error| InvalidCall(format!("`cwd`: {}", error.chain())))?;
         if !found.starts_with(&self.root) {
             let root = self.root.display();
@@ -337,10 +337,19 @@ impl PreparedSession {
         let ServeJob::Run { toolsets, .. } = &self.job else { return Vec::new() };
         let tools = &self.begun.composition.assembly.tools;
         let is_given = |name: &String| tools.toolsets.iter().any(|set| set.as_str() == name);
+        let has_part = |name: &String| {
+            let catalog = &tools.catalog;
+            let own = tools.names.iter().filter_map(|tool| catalog.get(tool.as_str()));
+            ToolsetName::new(name.as_str())
+                .is_ok_and(|set| own.into_iter().any(|entry| catalog.includes(&set, entry)))
+        };
         let warning = |name: &String| {
-            let when =
-                if OPTIONAL_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
-            format!("warning: toolset `{name}` has no tools {when}: the agent does without it")
+            if has_part(name) {
+                return format!("warning: the agent has only a part of toolset `{name}`");
+            }
+            let why = missing_feature(name)
+                .unwrap_or_else(|| format!("toolset `{name}` has no tools now"));
+            format!("warning: {why}: the agent does without it")
         };
         let mut warnings: Vec<String> =
             toolsets.iter().filter(|name| !is_given(name)).map(warning).collect();
@@ -382,8 +391,8 @@ impl PreparedSession {
         let observers: Vec<Arc<dyn Observer>> =
             vec![Arc::new(results.clone()), idle.clone(), progress];
         let shared = &self.state.shared;
-        let parts = shared.parts(&self.begun, observers);
-        let session = Session::create(&shared.dir, self.id.clone(), parts);
+        let session_config = shared.session_config(&self.begun, observers);
+        let session = Session::create(&shared.dir, self.id.clone(), session_config);
         let session = session.map_err(CliError::failed)?;
         let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut spec = composition.assembly.top_agent(&self.id, &chosen.name, &task, self.mode);
@@ -452,12 +461,16 @@ fn narrow(
     max_iterations: Option<u32>,
 ) -> Result<(), CliError> {
     if !toolsets.is_empty() {
-        let allowed = &config.toolsets;
-        let beyond = toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
-        if let Some(beyond) = beyond {
-            return Err(CliError::usage(ExcessiveRequest(beyond.clone(), allowed.join(", "))));
+        let mut narrowed = Vec::new();
+        for named in toolsets {
+            let within = toolsets_within(config, named);
+            if within.is_empty() {
+                let served = config.toolsets.join(", ");
+                return Err(CliError::usage(ExcessiveRequest(named.clone(), served)));
+            }
+            narrowed.extend(within);
         }
-        config.toolsets = toolsets.to_vec();
+        config.toolsets = narrowed;
     }
     config.max_iterations = max_iterations.unwrap_or(u32::MAX).min(config.max_iterations);
     Ok(())
@@ -465,5 +478,5 @@ fn narrow(
 
 /// The request exceeds what is offered.
 #[derive(Debug, thiserror::Error)]
-#[error("toolset `{0}` is not served; there are: {1}")]
+#[error("toolset `{0}` is not served; known: {1}")]
 struct ExcessiveRequest(String, String);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 /// Where the crates of Deputize come from.
 pub(super) enum CrateSource {
-    /// A checkout.
     Checkout(PathBuf),
     /// The registry, in the version of this program.
     Registry,

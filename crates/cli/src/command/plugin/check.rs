@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use deputize_agent::plugins::{add_plugin_tools, with_file_name};
 use deputize_check::{CallRule, CheckReport, ToolCheck, Violations};
+use deputize_core::wording::count;
 use deputize_core::{Catalog, Effects, Tool};
 use deputize_plugin_host::{Description, PluginBoundary, PluginFile, PluginFileError, entries};
 use deputize_process::Supervisor;
@@ -19,7 +20,6 @@ use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::stdio::print;
-use crate::wording::count;
 
 /// Report of a plugin's check.
 struct Report {
@@ -58,25 +58,25 @@ impl ToolVerdict {
 /// Looks at a file, tries its tools, and prints what was found. 1: a tool breaks its contract.
 pub(super) fn check(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     path: &Path,
     within: Option<&Path>,
     as_json: bool,
 ) -> Result<u8, CliError> {
-    let within = within.map(|dir| around.cwd(Some(dir))).transpose()?;
-    let path = around.cwd(None)?.join(path);
+    let within = within.map(|dir| env.cwd(Some(dir))).transpose()?;
+    let path = env.cwd(None)?.join(path);
     let path = path.canonicalize().unwrap_or(path);
     let file = PluginFile::read(&path).map_err(file_error)?;
     file.table().map_err(file_error)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
-    let supervisor = Supervisor::with(processes::setup(around.open_files));
+    let supervisor = Supervisor::with(processes::setup(env.open_files));
     let supervisor = Arc::new(supervisor.map_err(CliError::failed)?);
     let plugin: Arc<dyn PluginBoundary> =
-        Arc::new(plugins::loader(around).isolate(&file, &supervisor));
-    let sources = around.sources(&Settings::default(), Vec::new())?;
-    let loaded = load_config(around, &sources)?;
-    let ingredients = AssemblyInput::here(links, &loaded.config, around, &sources);
+        Arc::new(plugins::loader(env).isolate(&file, &supervisor));
+    let sources = env.sources(&Settings::default(), Vec::new())?;
+    let loaded = load_config(env, &sources)?;
+    let ingredients = AssemblyInput::here(links, &loaded.config, env, &sources);
     let beside = without_plugins(&ingredients)?;
     let report = runtime.block_on(look(file, &plugin, within.as_deref(), beside));
     drop(runtime);

@@ -23,7 +23,7 @@ use crate::process_env::ProcessEnv;
 use crate::runtime::{own, start_threads};
 use crate::stdio::tell;
 use crate::task::attachment::words_of;
-use crate::task::{PATIENCE, TaskInput, words};
+use crate::task::{INPUT_TIMEOUT, TaskInput, words};
 
 /// Data for setting up a session again: the sources of its prompts and tools.
 #[derive(Debug, Serialize, Deserialize)]
@@ -94,12 +94,12 @@ pub(super) fn report(recorder: &SessionRecorder, code: u8, quiet: bool) -> u8 {
 /// differs.
 pub(crate) fn replay(
     links: &LinkedTools,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     file: &Path,
     job: &RunJob<'_>,
 ) -> Result<u8, CliError> {
     let options = job.options;
-    let runtime = start_threads(around)?;
+    let runtime = start_threads(env)?;
     let recording = Recording::read(file).map_err(CliError::usage)?;
     let foreign = |_| SetupError::Foreign(recording.program().to_owned());
     let RecordingSetup { config, found, mode, material } =
@@ -110,7 +110,7 @@ pub(crate) fn replay(
     let mut warnings = Vec::new();
     let found = match &options.settings.cwd {
         Some(chosen) => {
-            let cwd = around.cwd(Some(chosen))?;
+            let cwd = env.cwd(Some(chosen))?;
             found.in_directory(&cwd, options.settings.project_files, &mut warnings)
         }
         None => found,
@@ -120,7 +120,7 @@ pub(crate) fn replay(
     let ingredients = AssemblyInput {
         links,
         config: &config,
-        environment: around,
+        environment: env,
         overrides: ModelOverrides::default(),
         cwd: cwd.clone(),
         home: None,
@@ -134,15 +134,15 @@ pub(crate) fn replay(
     };
     let composition = AssembledProgram::again(&ingredients, found)?;
     let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;
-    same_task(job.prompt, &recording, &recorded, around)?;
-    let stage = RunHarness::set(around, options, &cwd, &composition, recording.before())?;
-    let parts = stage.parts(composition.played());
+    same_task(job.prompt, &recording, &recorded, env)?;
+    let stage = RunHarness::set(env, options, &cwd, &composition, recording.before())?;
+    let session_config = stage.session_config(composition.played());
     let model = recorded.model;
     let options = recorded.options;
     let images = recorded.images;
     let plan = RunPlan { model, options, mode, cwd, task: None, material: None, images };
     let work = async {
-        let replay = Replay::new(recording, parts);
+        let replay = Replay::new(recording, session_config);
         let id = replay.session().id().clone();
         let spec = composition.assembly.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
         let mut spec = composition.with_attachment(spec, material.as_deref());
@@ -177,18 +177,18 @@ fn same_task(
     prompt: Option<&str>,
     recording: &Recording,
     top: &AgentSpec,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
 ) -> Result<(), CliError> {
     let Some(prompt) = prompt else { return Ok(()) };
     let file = own(io::stdin()).map_err(CliError::failed)?;
-    let is_terminal = around.terminals.stdin;
-    let input = TaskInput { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
+    let is_terminal = env.terminals.stdin;
+    let input = TaskInput { file: &file, is_terminal, timeout: INPUT_TIMEOUT, tell: &tell };
     let given = words(Some(prompt), true, &input).map_err(CliError::usage)?.unwrap_or_default();
     let recorded = recording.message().unwrap_or_default();
     // More may stand before the person's words in a message.
     let recorded = if recorded == top.task { &top.goal } else { words_of(recorded) };
     // Secrets were replaced in what was recorded.
-    if given == recorded || environment_secrets(around).scrub(&given) == recorded {
+    if given == recorded || environment_secrets(env).scrub(&given) == recorded {
         return Ok(());
     }
     let recorded = recorded.to_owned();

@@ -83,7 +83,7 @@ pub(super) struct RunHarness {
 
 impl RunHarness {
     pub(super) fn set(
-        around: &ProcessEnv,
+        env: &ProcessEnv,
         options: &RunOptions,
         cwd: &Path,
         composition: &AssembledProgram,
@@ -91,7 +91,7 @@ impl RunHarness {
     ) -> Result<Self, CliError> {
         let unusable = |error| CliError::failed(PrintError(error));
         let cancel = Cancel::new();
-        let surface = surface(around, options, cwd, composition).map_err(unusable)?;
+        let surface = surface(env, options, cwd, composition).map_err(unusable)?;
         let screen = Arc::new(Screen::new(surface));
         let out = Box::new(own(io::stdout()).map_err(unusable)?);
         let out = Arc::new(StdoutQueue::new(out, WAITING_BYTES, cancel.clone()));
@@ -107,7 +107,7 @@ impl RunHarness {
             Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
         });
         let output = options.output;
-        let out_is_terminal = around.terminals.stdout;
+        let out_is_terminal = env.terminals.stdout;
         Ok(Self {
             screen,
             results: (options.output == OutputFormat::Json).then(|| SnapshotObserver::new(results)),
@@ -126,16 +126,19 @@ impl RunHarness {
         Self { goes_on: Some(session.clone()), ..self }
     }
 
-    pub(super) fn parts(&self, parts: SessionConfig) -> SessionConfig {
+    pub(super) fn session_config(&self, session_config: SessionConfig) -> SessionConfig {
         let mut observers: Vec<Arc<dyn Observer>> = vec![self.screen.clone()];
         observers.extend(self.results.clone().map(|it| Arc::new(it) as Arc<dyn Observer>));
         observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
         observers.extend(self.reply_waits.clone().map(|waits| waits as Arc<dyn Observer>));
         let approver = Arc::new(TerminalApprover::new(Arc::clone(&self.screen)));
         if can_ask() {
-            parts.tools.settings.get_or_insert_with(|| Person::new(Arc::clone(&approver) as _));
+            session_config
+                .tools
+                .settings
+                .get_or_insert_with(|| Person::new(Arc::clone(&approver) as _));
         }
-        SessionConfig { observers, approver, ..parts }
+        SessionConfig { observers, approver, ..session_config }
     }
 
     /// Runs the work, reports the outcome, and returns the exit code.
@@ -149,14 +152,14 @@ impl RunHarness {
         let code = runtime.block_on(async {
             let mut signals = Signals::listen().map_err(CliError::failed)?;
             let work = Box::pin(work);
-            let told = |heard| {
+            let notify = |heard| {
                 let text = match heard {
                     SignalNotice::First => "interrupted: ending",
                     SignalNotice::Waiting => "still ending; once more leaves at once",
                 };
                 self.screen.say(ScreenLine::default().with(Style::Asking, text));
             };
-            let code = signals.guard(work, &self.cancel, told).await;
+            let code = signals.guard(work, &self.cancel, notify).await;
             if code.is_none() {
                 self.screen.finish();
                 self.print_line("left before everything had ended");
@@ -175,16 +178,16 @@ impl RunHarness {
         &self,
         composition: &AssembledProgram,
         place: &SessionPlace<'_>,
-        parts: SessionConfig,
+        session_config: SessionConfig,
         plan: RunPlan,
     ) -> Result<Outcome, CliError> {
         if place.stored {
-            return self.go_on(composition, place, parts, plan).await;
+            return self.go_on(composition, place, session_config, plan).await;
         }
         let dir = place.dir;
-        let recorder = parts.record.recorder.clone();
+        let recorder = session_config.record.recorder.clone();
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
-        let created = Session::create(dir, place.id.clone(), parts);
+        let created = Session::create(dir, place.id.clone(), session_config);
         let session = created.map_err(CliError::failed)?;
         write_run_files(recorder.as_deref(), plan.material.as_ref())?;
         let task = plan.task.unwrap_or_default();
@@ -202,15 +205,15 @@ impl RunHarness {
         &self,
         composition: &AssembledProgram,
         place: &SessionPlace<'_>,
-        mut parts: SessionConfig,
+        mut session_config: SessionConfig,
         plan: RunPlan,
     ) -> Result<Outcome, CliError> {
         let dir = place.dir;
-        let recorder = parts.record.recorder.clone();
+        let recorder = session_config.record.recorder.clone();
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let opening = dir.opening(&place.id).map_err(CliError::failed)?;
-        parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
-        let opened = Session::open(dir, place.id.clone(), parts);
+        session_config.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
+        let opened = Session::open(dir, place.id.clone(), session_config);
         let (session, recovery) = opened.map_err(CliError::failed)?;
         self.report_recovery(composition, &recovery);
         write_run_files(recorder.as_deref(), plan.material.as_ref())?;
@@ -304,6 +307,10 @@ impl RunHarness {
                 "hint: continue with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
                  begin a new session"
             ),
+            ExitReason::Budget => format!(
+                "hint: continue with a higher limit, such as `{resume} --max-cost USD` or \
+                 `--max-tokens-total N`; both count what the session has spent"
+            ),
             // The hook would say the same of the same message.
             _ if blocked => format!("hint: continue with another message: `{resume} MESSAGE`"),
             _ => format!("hint: continue with `{resume}`"),
@@ -384,7 +391,7 @@ fn layout_name(composition: &AssembledProgram) -> &'static str {
 }
 
 fn surface(
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     options: &RunOptions,
     cwd: &Path,
     composition: &AssembledProgram,
@@ -395,23 +402,23 @@ fn surface(
         (false, false) => Detail::Normal,
     };
     // Event lines, or a log, and a tree on the same terminal would write over each other.
-    let mixed = options.output == OutputFormat::Events && around.terminals.stdout;
-    let is_free = !mixed && !around.log.is_on_screen();
-    let live = around.terminals.stderr && around.moves_cursor() && is_free;
+    let mixed = options.output == OutputFormat::Events && env.terminals.stdout;
+    let is_free = !mixed && !env.log.is_on_screen();
+    let live = env.terminals.stderr && env.moves_cursor() && is_free;
     let size: SizeFn = Box::new(|| terminal_size().unwrap_or((80, 24)));
     let asks = composition.config.approvals.mode != ApproverMode::Deny;
     Ok(Surface {
         out: Box::new(own(io::stderr())?),
-        size: around.terminals.stderr.then_some(size),
+        size: env.terminals.stderr.then_some(size),
         live,
-        colour: around.terminals.stderr && around.colour(),
+        colour: env.terminals.stderr && env.colour(),
         tools: Arc::clone(&composition.assembly.tools.catalog),
         detail,
         cwd: cwd.to_owned(),
-        unasked: !around.terminals.stdin && asks,
+        unasked: !env.terminals.stdin && asks,
         prints_answer: options.output == OutputFormat::Text
-            && around.terminals.stdout
-            && around.terminals.stderr,
+            && env.terminals.stdout
+            && env.terminals.stderr,
         clock: Arc::new(SystemClock),
     })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_core::wording::count;
 use deputize_core::{Outcome, Status};
 use tokio::time::{Instant, sleep_until};
 
@@ -14,10 +15,9 @@ use crate::exit::{CliError, Exit};
 use crate::output::json::run_object;
 use crate::output::to_json_line;
 use crate::stdio::PrintError;
-use crate::wording::count;
 
 /// Time limit for a reader that does not read, after an interrupt.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Minimum time for each part of the report, even if an earlier one used up the limit.
 const LEAST: Duration = Duration::from_millis(100);
 
@@ -115,25 +115,25 @@ impl<'s> RunReport<'s> {
     }
 
     /// Waits until output is written; after an interrupt only for a limited time.
-    async fn shown(&mut self, told: impl Future<Output = ()>) {
+    async fn shown(&mut self, output: impl Future<Output = ()>) {
         let late = async {
             self.stage.cancel.cancelled().await;
             let now = Instant::now();
-            let until = *self.until.get_or_init(|| now + PATIENCE);
+            let until = *self.until.get_or_init(|| now + PRINT_TIMEOUT);
             sleep_until(until.max(now + LEAST)).await;
         };
-        let told = tokio::select! {
+        let whole = tokio::select! {
             biased;
-            () = told => true,
+            () = output => true,
             () = late => false,
         };
-        self.whole &= told;
+        self.whole &= whole;
     }
 }
 
 /// Explains why an answer is missing or partial; `None` if it is complete.
 fn remark(outcome: &Outcome, limit: u32, most: Option<u32>) -> Option<String> {
-    use ExitReason::{MaxIterations, MaxOutputTokens};
+    use ExitReason::{Budget, MaxIterations, MaxOutputTokens};
     let more = match outcome.profile.as_deref().filter(|_| most == Some(limit)) {
         None => "--max-iterations allows more".to_owned(),
         Some(profile) => format!(
@@ -150,6 +150,10 @@ fn remark(outcome: &Outcome, limit: u32, most: Option<u32>) -> Option<String> {
         (Status::Completed, MaxOutputTokens) => {
             Some("warning: the model's output limit cut the answer".to_owned())
         }
+        (Status::Completed, Budget) => Some(
+            "warning: the budget was reached: this is a closing answer, which may be incomplete"
+                .to_owned(),
+        ),
         (Status::Completed, _) => None,
         (Status::Interrupted, _) => Some("interrupted".to_owned()),
         (Status::Failed | Status::Error | Status::Timeout, reason) => {

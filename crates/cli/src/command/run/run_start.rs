@@ -49,28 +49,28 @@ impl RunStart {
     /// Reads the configuration and the stored session, and assembles the program.
     pub(super) fn new(
         links: &LinkedTools,
-        around: &ProcessEnv,
+        env: &ProcessEnv,
         job: &RunJob<'_>,
         sources: &Sources,
     ) -> Result<Self, CliError> {
         let options = job.options;
-        let mut loaded = load_config(around, sources)?;
-        let dir = around.sessions()?;
+        let mut loaded = load_config(env, sources)?;
+        let dir = env.sessions()?;
         let stored = job.resume.map(|name| read_session(&dir, name)).transpose()?;
         let before = stored.as_ref().and_then(StoredSession::root_spec);
-        let profile = profile(links, &mut loaded.config, around, sources, job)?;
+        let profile = profile(links, &mut loaded.config, env, sources, job)?;
         keep_limit(&mut loaded.config, before.as_ref());
         let most = match &before {
             Some(spec) => spec.profile_max_iterations,
             None => profile.as_ref().and_then(|profile| profile.profile.max_iterations),
         };
         let cwd = match &before {
-            Some(spec) => still_there(around, options, &spec.cwd)?,
+            Some(spec) => still_there(env, options, &spec.cwd)?,
             None => sources.cwd.clone(),
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mode = mode(&loaded, around);
-        let listing = first_look(&loaded.config, around, &cwd, mode);
+        let mode = mode(&loaded, env);
+        let listing = first_look(&loaded.config, env, &cwd, mode);
         let mut overrides = overrides(&options.model);
         resume_start(&mut overrides, stored.as_ref(), sources.user_file().as_deref());
         let composition = AssembledProgram::new(&AssemblyInput {
@@ -79,11 +79,11 @@ impl RunStart {
             reported: listing.without.clone(),
             overrides: overrides.clone(),
             profile: profile.as_ref().map(|profile| &profile.profile),
-            ..AssemblyInput::here(links, &loaded.config, around, sources)
+            ..AssemblyInput::here(links, &loaded.config, env, sources)
         })?;
-        let external = external::program(&loaded.config, around)?;
-        let mut models = composition.models(&overrides, around)?;
-        given_secrets(&loaded.config, around, &mut models.secrets);
+        let external = external::program(&loaded.config, env)?;
+        let mut models = composition.models(&overrides, env)?;
+        given_secrets(&loaded.config, env, &mut models.secrets);
         let id = match &stored {
             Some(stored) => stored.header.session.clone(),
             None => new_session_id(clock.now_ms()),
@@ -109,13 +109,13 @@ impl RunStart {
 fn profile(
     links: &LinkedTools,
     config: &mut Config,
-    around: &ProcessEnv,
+    env: &ProcessEnv,
     sources: &Sources,
     job: &RunJob<'_>,
 ) -> Result<Option<TopProfile>, CliError> {
     let name = job.options.profile.as_deref().filter(|_| job.resume.is_none());
     let Some(name) = name else { return Ok(None) };
-    let from = AssemblyInput::here(links, config, around, sources);
+    let from = AssemblyInput::here(links, config, env, sources);
     let found = TopProfile::find(&from, name, &overrides(&job.options.model))?;
     config.clone_from(&found.config);
     found.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
@@ -187,8 +187,8 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 
 /// Returns the approval mode: the configured one, or one that depends on whether a person can be
 /// asked.
-fn mode(loaded: &LoadedConfig, around: &ProcessEnv) -> ApproverMode {
-    if loaded.origins.contains_key("approvals.mode") || around.terminals.stdin {
+fn mode(loaded: &LoadedConfig, env: &ProcessEnv) -> ApproverMode {
+    if loaded.origins.contains_key("approvals.mode") || env.terminals.stdin {
         loaded.config.approvals.mode
     } else {
         ApproverMode::Deny
@@ -209,11 +209,11 @@ struct OtherDirectory {
 }
 
 /// Returns the directory of a stored session.
-fn still_there(around: &ProcessEnv, options: &RunOptions, cwd: &Path) -> Result<PathBuf, CliError> {
-    let found = around.cwd(Some(cwd));
+fn still_there(env: &ProcessEnv, options: &RunOptions, cwd: &Path) -> Result<PathBuf, CliError> {
+    let found = env.cwd(Some(cwd));
     let found = found.map_err(|error| error.hint("the session goes on where it began"))?;
     if let Some(chosen) = &options.settings.cwd {
-        let chosen = around.cwd(Some(chosen))?;
+        let chosen = env.cwd(Some(chosen))?;
         if chosen != found {
             let error = OtherDirectory { began: cwd.to_owned(), chosen };
             let hint = "leave out -C to go on there; without --resume a new session begins here";

@@ -61,8 +61,8 @@ fn notes(found: &SearchResults) -> impl Iterator<Item = &'static str> {
 fn results_text(found: &SearchResults, columns: usize) -> String {
     let mut out = String::new();
     for session in &found.sessions {
-        let FoundSession { session, begun, goal, texts, .. } = session;
-        out.push_str(&wrap_lines(&format!("{session}  {}  {goal}", local(*begun)), columns));
+        let FoundSession { session, started_ms, goal, texts, .. } = session;
+        out.push_str(&wrap_lines(&format!("{session}  {}  {goal}", local(*started_ms)), columns));
         for text in texts {
             let line = format!("{}: {}", speaker(text), text.snippet.marked("**", "**"));
             let rows = wrap_lines(&line, columns.saturating_sub(TEXT.len()));
@@ -94,7 +94,7 @@ fn results_json(found: &SearchResults) -> Value {
     let session = |found: &FoundSession| {
         json!({
             "session": found.session,
-            "begun": time(found.begun),
+            "begun": time(found.started_ms),
             "goal": found.goal,
             "outside": found.outside,
             "texts": found.texts.iter().map(text).collect::<Vec<_>>(),
@@ -110,6 +110,13 @@ fn results_json(found: &SearchResults) -> Value {
 fn index_error(error: IndexError) -> CliError {
     match error {
         IndexError::NoWords | IndexError::Long { .. } => CliError::usage(error),
+        // As of the other commands about sessions, with what to do.
+        IndexError::Sessions(error) => CliError::failed(error),
+        IndexError::Index { ref path, is_full: false, .. } => {
+            let path = path.display().to_string();
+            CliError::failed(error)
+                .hint(format!("if it can be deleted, do so: the next search makes it anew: {path}"))
+        }
         error => CliError::failed(error),
     }
 }

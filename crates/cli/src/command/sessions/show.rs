@@ -276,7 +276,7 @@ fn describe_other(text: &SpokenText) -> String {
 
 /// Returns what is said of files that an agent names and that do not exist, if there are any.
 fn unseen_claim(outcome: &Outcome) -> Option<String> {
-    unseen_words(&outcome.found.as_ref()?.unseen_writes)
+    unseen_words(&outcome.inspection.as_ref()?.unseen_writes)
 }
 
 fn is_result(said: &SpokenText) -> bool {

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use deputize_core::event::SessionStart;
 use deputize_core::message::UserMessage;
 use deputize_core::name::ChildEndId;
@@ -115,7 +113,7 @@ fn the_tree_and_a_conversation() {
 
 #[test]
 fn what_came_of_children_is_reported_child_by_child() {
-    let told = |result: &str| {
+    let describe = |result: &str| {
         let (_folder, stored) = stored(&session_with(result));
         let text = show::shown(&stored, &tools(), None, None).unwrap();
         let lines = text.lines().filter_map(|line| line.strip_prefix("  | "));
@@ -133,7 +131,7 @@ fn what_came_of_children_is_reported_child_by_child() {
         "warnings": ["unknown field `mood` ignored"],
     });
     let framed = format!("<tool:delegate_task efgh>\n{results}\n</efgh>\n[Read a.txt again.]");
-    let mut lines = told(&framed);
+    let mut lines = describe(&framed);
     let said = lines.remove(1);
     assert!(said.starts_with("  Sorted.") && said.chars().count() < 210, "{said}");
     assert_eq!(
@@ -157,7 +155,7 @@ fn what_came_of_children_is_reported_child_by_child() {
         "warnings": [],
     });
     assert_eq!(
-        told(&refused.to_string()),
+        describe(&refused.to_string()),
         [
             "no child was started: 2 things in this call are wrong",
             "E_GOAL task 0 goal: say what is to be done",
@@ -166,12 +164,14 @@ fn what_came_of_children_is_reported_child_by_child() {
     );
     // What only looks like it stays as it is.
     let other = r#"{"results": [1], "error": "x"}"#;
-    assert_eq!(told(other), [other]);
+    assert_eq!(describe(other), [other]);
 }
 
 #[test]
 fn people_see_content_without_the_frames_that_are_for_the_model() {
-    use deputize_core::sanitize::{Source, frame_for_model, frame_quote};
+    use deputize_core::sanitize::{frame_for_model, frame_quote};
+    use deputize_core::source::Source;
+    use deputize_core::source_set::SourceSet;
     let secret = FrameSecret::new(&[1; 16]);
     let framed = |call, source: Source, content: &str| {
         frame_for_model(&secret, &root(), call, &source, content).into_string()
@@ -193,7 +193,7 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
             text,
             from: Some(ChildEndId { child: child(0), number: 1 }),
             images: Vec::new(),
-            sources: BTreeSet::new(),
+            sources: SourceSet::new(),
         }),
     );
     let (_folder, stored) = stored(&writer);
@@ -248,11 +248,11 @@ fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
     assert_eq!(named("s1"), Ok("s1".to_owned()), "what it is called exactly");
     assert_eq!(named("s12"), Ok("s12".to_owned()));
     assert_eq!(named("s"), Err("`s` matches 11 sessions".to_owned()));
-    let told = session_named(&dir, "s").unwrap_err().to_string();
-    let rows: Vec<&str> = told.lines().collect();
-    assert_eq!(rows.len(), 1 + 1 + 1 + 8 + 1, "{told}");
-    assert!(rows[2].starts_with("SESSION") && rows[2].ends_with("GOAL"), "{told}");
-    assert!(rows[3].starts_with("s19 "), "the newest first: {told}");
+    let actual = session_named(&dir, "s").unwrap_err().to_string();
+    let rows: Vec<&str> = actual.lines().collect();
+    assert_eq!(rows.len(), 1 + 1 + 1 + 8 + 1, "{actual}");
+    assert!(rows[2].starts_with("SESSION") && rows[2].ends_with("GOAL"), "{actual}");
+    assert!(rows[3].starts_with("s19 "), "the newest first: {actual}");
     assert_eq!(rows[11], "and 3 older");
     for none in ["t", "", "../s1", "s123"] {
         assert_eq!(named(none), Err(format!("there is no session `{none}`")));

@@ -1,14 +1,13 @@
 //! The shape of the lines: which fields each type has, by the names that readers know.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use deputize_core::event::LogLevel;
 use deputize_core::file_state::FileVersion;
 use deputize_core::model::Usage;
 use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
-use deputize_core::source::Source;
+use deputize_core::source_set::SourceSet;
 use deputize_core::{CallId, CancelReason};
 use serde::Serialize;
 use serde_json::Value;
@@ -91,15 +90,15 @@ pub(super) enum EventBody<'r> {
     Message {
         bytes: usize,
         preview: String,
-        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-        sources: &'r BTreeSet<Source>,
+        #[serde(skip_serializing_if = "SourceSet::is_empty")]
+        sources: &'r SourceSet,
     },
     #[serde(rename = "message.left")]
     MessageLeft {
         bytes: usize,
         preview: String,
-        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-        sources: &'r BTreeSet<Source>,
+        #[serde(skip_serializing_if = "SourceSet::is_empty")]
+        sources: &'r SourceSet,
     },
     #[serde(rename = "external.text")]
     ExternalText { bytes: usize, preview: String },
@@ -157,8 +156,8 @@ pub(super) enum EventBody<'r> {
         ms: u64,
         result_bytes: usize,
         preview: String,
-        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-        sources: &'r BTreeSet<Source>,
+        #[serde(skip_serializing_if = "SourceSet::is_empty")]
+        sources: &'r SourceSet,
     },
     #[serde(rename = "process.start")]
     ProcessStart(&'r ProcessStart),
@@ -202,8 +201,8 @@ pub(super) enum EventBody<'r> {
     ChildDelivered {
         bytes: usize,
         preview: String,
-        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-        sources: &'r BTreeSet<Source>,
+        #[serde(skip_serializing_if = "SourceSet::is_empty")]
+        sources: &'r SourceSet,
     },
     #[serde(rename = "spawn.paused")]
     SpawnPaused { by: &'r str, paused: bool },

@@ -1,8 +1,7 @@
-use std::collections::BTreeSet;
-
 use deputize_core::message::CallStatus;
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
+use deputize_core::source_set::SourceSet;
 use deputize_core::todo::{TodoItem, TodoState};
 use deputize_core::{CallId, Event, ToolEffect};
 use proptest::prelude::*;
@@ -211,7 +210,7 @@ proptest! {
         draw(&writer, columns, most);
         prop_assert_eq!(tree(&writer).totals().agents(), agents);
         let page = draw(&writer, 200, most);
-        let told: usize = page
+        let actual: usize = page
             .lines()
             .map(|line| {
                 let mut words = line.split_whitespace().map(|word| word.trim_start_matches('('));
@@ -221,7 +220,7 @@ proptest! {
                 folded + usize::from(!line.contains(" more: "))
             })
             .sum();
-        prop_assert_eq!(told, agents, "{}", page);
+        prop_assert_eq!(actual, agents, "{}", page);
     }
 }
 
@@ -251,7 +250,7 @@ fn background_commands_stand_below_the_top_agent_until_they_end() {
         ms: Some(5),
         output_bytes: Some(0),
         message: None,
-        sources: BTreeSet::new(),
+        sources: SourceSet::new(),
     };
     writer.add(&root(), Event::ProcessEnd(Box::new(end)));
     assert!(draw(&writer, 60, 4).contains("in the background:  p2 make\n"));

@@ -189,6 +189,15 @@ fn a_live_run_leaves_its_remarks_and_the_last_tree() {
 }
 
 #[test]
+fn a_resume_in_which_nothing_happens_shows_no_tree_of_the_earlier_run() {
+    let (screen, sink) = screen(Detail::Normal, true);
+    session().records.iter().for_each(|record| screen.prime(record));
+    screen.say(ScreenLine::default().with(Style::Plain, "note: nothing is asked"));
+    end(&screen);
+    assert_eq!(EmulatedTerminal::show(60, &sink.0.lock()), "note: nothing is asked\n");
+}
+
+#[test]
 fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
     let reason =
         "the provider does not know the model `m-9`: it was taken out of service last week";

@@ -171,7 +171,7 @@ fn a_call_that_was_approved_without_asking_is_shown_once() {
 
 #[test]
 fn a_refused_call_is_reported_with_its_rule_and_how_to_allow_it() {
-    let told = |agent: &AgentId, by: &str, unasked| {
+    let describe = |agent: &AgentId, by: &str, unasked| {
         let mut writer = TestWriter::default();
         writer.add(&root(), started(&root(), "a"));
         writer.add(&child(0), started(&child(0), "b"));
@@ -202,9 +202,9 @@ fn a_refused_call_is_reported_with_its_rule_and_how_to_allow_it() {
         (root(), "user", false, "you said no"),
         (root(), "editor", false, "denied by editor"),
     ] {
-        assert_eq!(told(&agent, by, unasked), format!("{lead}{why}"));
+        assert_eq!(describe(&agent, by, unasked), format!("{lead}{why}"));
     }
-    let child = told(&child(0), ApprovalAnswer::NOBODY, true);
+    let child = describe(&child(0), ApprovalAnswer::NOBODY, true);
     let why = "calls of children are not approved; `delegation.approvals: ask` or `auto` \
                allows it";
     assert_eq!(child, format!("[1/3] {lead}{why}"));
@@ -229,10 +229,10 @@ fn tasks_that_never_began_and_those_that_were_refused_are_reported() {
     let text = json!({"error": "no child was started", "errors": [error("a"), error("b")]});
     let text = text.to_string();
     writer.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
-    let told = "tasks 2, 3 not begun: it ended: it was not started\n\
+    let expected = "tasks 2, 3 not begun: it ended: it was not started\n\
                 delegate_task cancelled\n\
                 delegate_task refused: a; b";
-    assert_eq!(print(&writer, Detail::Normal), told);
+    assert_eq!(print(&writer, Detail::Normal), expected);
     assert_eq!(print(&writer, Detail::Quiet), "");
 }
 

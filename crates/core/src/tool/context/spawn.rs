@@ -64,7 +64,7 @@ pub struct DescendantLimit {
     pub so_far: u32,
     /// Number of further agents.
     pub more: usize,
-    /// The limit.
+    /// Maximum number of agents.
     pub most: u32,
     /// The scope of the limit.
     pub scope: LimitScope,
@@ -129,7 +129,7 @@ pub trait Spawn: Send + Sync {
     fn attach<'a>(
         &'a self,
         parent: &'a AgentView,
-        children: Vec<&'a AgentSpec>,
+        children: Vec<&'a Arc<AgentSpec>>,
         per_session: Option<u32>,
         cancel: &'a Cancel,
     ) -> Result<Vec<ChildStart<'a>>, DescendantLimit>;
@@ -183,7 +183,7 @@ impl Spawn for NoAgents {
     fn attach<'a>(
         &'a self,
         _: &'a AgentView,
-        children: Vec<&'a AgentSpec>,
+        children: Vec<&'a Arc<AgentSpec>>,
         _: Option<u32>,
         _: &'a Cancel,
     ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {

@@ -25,7 +25,7 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
         ..DelegationConfig::default()
     };
     let cases = [(&plain, ceiling), (&plain, default), (&named, DelegationConfig::default())];
-    let told: Vec<String> = cases
+    let actual: Vec<String> = cases
         .into_iter()
         .map(|(call, config)| {
             let Err(PlanError::Refused(refusal)) = made(&family, call, &external(config)) else {
@@ -36,7 +36,7 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
             format!("{} {task_index:?} {field} {value}: {remedy}", code.as_str())
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(actual.join("\n"));
     let all = json!({"goal": "A", "toolsets": ["file", "terminal"]});
     made(&family, &all, &external(DelegationConfig::default())).unwrap();
     let poor = ParentFixture::new("file/read_file file/write_file");
@@ -67,8 +67,8 @@ fn what_has_no_effect_on_an_external_child_is_reported_with_the_reason() {
             format!("task 0 got less than it asked for: role orchestrator ({why})")
         ]
     );
-    let told = refused(&family, &json!({"goal": "A", "model": "p/small"}), &config);
-    assert!(told.contains("E_MODEL") && told.contains(why), "{told}");
+    let actual = refused(&family, &json!({"goal": "A", "model": "p/small"}), &config);
+    assert!(actual.contains("E_MODEL") && actual.contains(why), "{actual}");
 }
 
 #[test]
@@ -86,16 +86,16 @@ fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved
     for may in [ApproverMode::Ask, ApproverMode::Auto] {
         made(&family, &call, &config(may)).unwrap();
     }
-    let told = refused(&family, &call, &config(ApproverMode::Deny));
-    assert_eq!(told.matches("E_EXTERNAL").count(), 1, "once for the call: {told}");
+    let actual = refused(&family, &call, &config(ApproverMode::Deny));
+    assert_eq!(actual.matches("E_EXTERNAL").count(), 1, "once for the call: {actual}");
     assert!(
-        told.contains("nobody approves what children") && !told.contains("approvals"),
-        "{told}"
+        actual.contains("nobody approves what children") && !actual.contains("approvals"),
+        "{actual}"
     );
     // What the settings allow an agent may still lack.
     let mut family = family;
     let narrow = Grant { approver: Some(ApproverMode::Deny), ..Grant::default() };
     family.authority = family.authority.intersect(&narrow);
-    let told = refused(&family, &call, &config(ApproverMode::Auto));
-    assert!(told.contains("E_EXTERNAL") && told.contains("children of this agent"), "{told}");
+    let actual = refused(&family, &call, &config(ApproverMode::Auto));
+    assert!(actual.contains("E_EXTERNAL") && actual.contains("children of this agent"), "{actual}");
 }

@@ -16,7 +16,7 @@ fn a_child_is_within_its_parent() {
             for family in &families {
                 let Ok(plan) = made(family, &arguments, &config) else { continue };
                 for spec in plan.specs {
-                    let child = family.below(spec);
+                    let child = family.below((*spec).clone());
                     is_within_its_parent(&child, family, &config)?;
                     next.push(child);
                 }

@@ -72,15 +72,38 @@ fn a_profile_bounds_its_child_and_speaks_to_it() {
 }
 
 #[test]
+fn a_tool_of_a_profile_that_nobody_approves_is_a_warning() {
+    let approvals = ChildApprovals {
+        effects: vec![deputize_core::Effects::Unknown],
+        ..ChildApprovals::default()
+    };
+    let profiles = vec![bounded("tests", "file terminal"), profile("free")];
+    let config = DelegationConfig { approvals, ..with(profiles) };
+    let family = ParentFixture::under("file/read_file terminal/terminal", &config);
+    let warnings = |call: Value| made(&family, &call, &config).unwrap().warnings.join("\n");
+    let why = "(it needs approval, which children cannot get)";
+    assert_eq!(
+        warnings(json!({"goal": "A", "profile": "tests"})),
+        format!("task 0 got less than its profile `tests` names: terminal {why}")
+    );
+    // A call that names toolsets is told of these, and a profile that names none bounds nothing.
+    assert_eq!(
+        warnings(json!({"goal": "A", "profile": "tests", "toolsets": ["file", "terminal"]})),
+        format!("task 0 got less than it asked for: terminal {why}")
+    );
+    assert_eq!(warnings(json!({"goal": "A", "profile": "free"})), "");
+}
+
+#[test]
 fn a_profile_that_is_not_there_is_an_error_that_names_those_that_are() {
     let family = ParentFixture::new(TOOLS);
     let call = json!({"tasks": [{"goal": "A", "profile": "lok"}, {"goal": "B", "profile": 7}]});
     insta::assert_snapshot!(refused(&family, &call, &with(vec![profile("look"), profile("free")])));
-    let told = refused(&family, &json!({"goal": "A", "profile": "x"}), &with(Vec::new()));
-    assert!(told.contains("leave `profile` out: there are none"), "{told}");
+    let actual = refused(&family, &json!({"goal": "A", "profile": "x"}), &with(Vec::new()));
+    assert!(actual.contains("leave `profile` out: there are none"), "{actual}");
     let wrong = Profile { output_schema: Some(json!({"type": 7})), ..profile("look") };
-    let told = refused(&family, &json!({"goal": "A", "profile": "look"}), &with(vec![wrong]));
-    assert!(told.contains("E_PROFILE") && told.contains("is no JSON Schema"), "{told}");
+    let actual = refused(&family, &json!({"goal": "A", "profile": "look"}), &with(vec![wrong]));
+    assert!(actual.contains("E_PROFILE") && actual.contains("is no JSON Schema"), "{actual}");
 }
 
 #[test]
@@ -92,9 +115,9 @@ fn a_faulty_profile_starts_nothing_and_the_error_says_what_is_wrong_with_its_fil
     };
     let call = json!({"goal": "A", "profile": "look"});
     let said = refused(&ParentFixture::new(TOOLS), &call, &config);
-    let told = "its file is faulty, and a person must correct it (/agents/look.md: `role` must be \
+    let expected = "its file is faulty, and a person must correct it (/agents/look.md: `role` must be \
                 `leaf` or `orchestrator`): leave `profile` out";
-    assert!(said.contains("E_PROFILE") && said.contains(told), "{said}");
+    assert!(said.contains("E_PROFILE") && said.contains(expected), "{said}");
 }
 
 #[test]
@@ -154,8 +177,8 @@ fn external_children_have_no_profile() {
         ..with(vec![profile("look")])
     };
     let family = ParentFixture::new("terminal/terminal delegation/delegate_task");
-    let told = refused(&family, &json!({"goal": "A", "profile": "look"}), &config);
-    assert!(told.contains("children are another program here"), "{told}");
+    let actual = refused(&family, &json!({"goal": "A", "profile": "look"}), &config);
+    assert!(actual.contains("children are another program here"), "{actual}");
 }
 
 /// Any profile: bounds on toolsets and tools, a role, a limit, a model.

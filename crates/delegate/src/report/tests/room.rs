@@ -11,7 +11,7 @@ use super::*;
 fn a_long_answer_keeps_both_ends_and_says_what_is_missing() {
     let text: String = (0..200).map(|n| format!("line {n:03}\n")).collect();
     let outcome = Outcome { text: Some(text), ..plain(0) };
-    let output = told(&[outcome], &[], &[], caps(100));
+    let output = fitted_report(&[outcome], &[], &[], caps(100));
     let value: Value = serde_json::from_str(&output.content).unwrap();
     insta::assert_snapshot!(value["results"][0]["summary"].as_str().unwrap(), @"
     <child:s1/2.0.0 zwbsig3ymrhq>
@@ -33,11 +33,18 @@ fn a_long_answer_keeps_both_ends_and_says_what_is_missing() {
 }
 
 #[test]
+fn no_entry_is_shorter_than_the_least() {
+    let outcome = Outcome { text: None, model: String::new(), ..plain(0) };
+    let share = ReportShare { bytes: 0, summary_bytes: 0 };
+    assert!(fit::least_bytes(&outcome, observed(), share) > fit::LEAST_ENTRY);
+}
+
+#[test]
 fn many_stale_files_are_counted_within_what_a_note_may_have() {
     let name = |n: u32| PathBuf::from(format!("/{n:03}{}", "x".repeat(5000)));
     let many: Vec<StaleFile> =
         (0..500).map(|n| StaleFile { path: name(n), by: Some(child(0)), gone: false }).collect();
-    let output = told(&[plain(0)], &many, &[], caps(24_000));
+    let output = fitted_report(&[plain(0)], &many, &[], caps(24_000));
     let [note] = output.notes.as_slice() else { panic!() };
     assert!(note.len() < 2000, "{}", note.len());
     let named = note.matches("(by ").count();
@@ -49,7 +56,7 @@ fn a_large_batch_stays_within_what_a_result_may_have() {
     let text = Some("x".repeat(24_000));
     let outcomes: Vec<Outcome> =
         (0..200).map(|n| Outcome { text: text.clone(), ..busy(n, 57) }).collect();
-    let output = told(&outcomes, &[], &[], caps(0));
+    let output = fitted_report(&outcomes, &[], &[], caps(0));
     assert!(output.content.len() < 512 * 1024, "{}", output.content.len());
     let value: Value = serde_json::from_str(&output.content).unwrap();
     assert_eq!(value["results"][199]["left_out"]["tool_trace"], 55);
@@ -62,7 +69,7 @@ proptest! {
     ) {
         let text = text.repeat(long);
         let outcome = Outcome { text: Some(text.clone()), ..plain(0) };
-        let output = told(&[outcome], &[], &[], caps(most));
+        let output = fitted_report(&[outcome], &[], &[], caps(most));
         prop_assert!(!output.content.contains('\n'));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         match value["results"][0]["summary"].as_str() {
@@ -93,7 +100,7 @@ fn a_parent_with_little_room_is_shown_less() {
         let outcomes: Vec<Outcome> = (0..children).map(|_| long()).collect();
         let layout = ReportLayout::new(&outcomes, observed(), caps).unwrap();
         let cut = layout.truncations()[0].summary;
-        (cut, told(&outcomes, &[], &[], caps).content.len())
+        (cut, fitted_report(&outcomes, &[], &[], caps).content.len())
     };
     let (cut, bytes) = shown(1, None);
     assert!(!cut && bytes > 24_000, "{bytes}");
@@ -118,7 +125,7 @@ fn two_hundred_children_with_long_claims_are_all_reported_within_the_bound() {
             let command = "\u{6f22}".repeat(400);
             outcome.receipts.commands = vec![(command, Some(0)); 3];
             let unseen = (0..20).map(|m| format!("{n}-{m}-{}.rs", "x".repeat(390)));
-            outcome.found = Some(Box::new(ChildInspection {
+            outcome.inspection = Some(Box::new(ChildInspection {
                 unseen_writes: unseen.collect(),
                 ..ChildInspection::default()
             }));
@@ -152,12 +159,12 @@ fn two_hundred_children_with_long_claims_are_all_reported_within_the_bound() {
 #[test]
 fn where_there_is_hardly_room_the_report_says_how_each_child_ended() {
     let outcomes: Vec<Outcome> = (0..2000).map(|n| busy(n, 3)).collect();
-    let output = told(&outcomes, &[], &["one", "two"], caps(24_000));
+    let output = fitted_report(&outcomes, &[], &["one", "two"], caps(24_000));
     assert!(size(&output) <= 480 << 10, "{}", size(&output));
     let value: Value = serde_json::from_str(&output.content).unwrap();
     assert_eq!(value["results"].as_array().unwrap().len(), 2000);
     insta::assert_snapshot!(value["results"][1999], @r#"{"task_index":1999,"status":"completed","summary":"<child:s1/2.0.1999 s76i6qev2yf6>\nThere are 7 tests.\n</s76i6qev2yf6>","exit_reason":"completed","agent":"s1/2.0.1999"}"#);
-    insta::assert_snapshot!(output.notes.join("\n"), @"2000 of 2000 entries tell how a child ended and no more of its answer than there is room for: `deputize sessions show s1 --agent AGENT` tells the whole");
+    insta::assert_snapshot!(output.notes.join("\n"), @"2000 of 2000 entries have room only for the status and part of the answer: `deputize sessions show s1 --agent AGENT` shows all of it");
 }
 
 /// Children of a session as the program names them, that wrote nothing and answer at length.
@@ -179,7 +186,7 @@ fn large_batch(children: u32, end: &Outcome) -> (Value, Vec<String>) {
     };
     let kept: Vec<SavedOutput> = outcomes.iter().map(kept).collect();
     let results = kept[0].whole.as_ref().unwrap().with_extension("jsonl");
-    let seen = HostObservations { kept: &kept, results: Some(&results), ..observed() };
+    let seen = HostObservations { saved_outputs: &kept, results: Some(&results), ..observed() };
     let output = report(&outcomes, seen, 1, caps(0)).unwrap();
     assert!(size(&output) <= 480 << 10, "{}", size(&output));
     (serde_json::from_str(&output.content).unwrap(), output.notes)
@@ -199,7 +206,7 @@ fn a_very_large_batch_tells_of_each_answer_what_there_is_room_for() {
         assert_eq!(notes.is_empty(), whole, "{children}: {notes:?}");
     }
     let (_, notes) = large_batch(700, &long);
-    insta::assert_snapshot!(notes.join("\n"), @"700 of 700 entries tell how a child ended and no more of its answer than there is room for: the whole is in `/home/somebody/.local/state/deputize/sessions/20260102-030405-abcdef/20260102-030405-abcdef~1.0.0.result.jsonl`, one child a line");
+    insta::assert_snapshot!(notes.join("\n"), @"700 of 700 entries have room only for the status and part of the answer: all of it is in `/home/somebody/.local/state/deputize/sessions/20260102-030405-abcdef/20260102-030405-abcdef~1.0.0.result.jsonl`, one child a line");
 }
 
 #[test]
@@ -210,14 +217,14 @@ fn a_value_and_an_error_come_before_the_words_where_there_is_hardly_room() {
         output: Some(value.clone()),
         ..plain(0)
     };
-    let (told, _) = large_batch(1200, &labelled);
+    let (actual, _) = large_batch(1200, &labelled);
     assert_eq!(
-        (&told["results"][0]["output"], &told["results"][0]["summary"]),
+        (&actual["results"][0]["output"], &actual["results"][0]["summary"]),
         (&value, &Value::Null)
     );
     let failed = Outcome { text: labelled.text, ..failed(0, Status::Failed, ExitReason::Error) };
-    let (told, _) = large_batch(1200, &failed);
-    let entry = &told["results"][0];
+    let (actual, _) = large_batch(1200, &failed);
+    let entry = &actual["results"][0];
     assert_eq!(entry["error"], "the provider said no red");
     assert!(entry["summary"].as_str().unwrap().contains("I think."), "{entry}");
 }
@@ -231,7 +238,7 @@ fn a_value_is_shown_whole_or_its_place_is() {
     };
     let kept =
         [SavedOutput { output: Some(PathBuf::from("/s/output.json")), ..SavedOutput::default() }];
-    let seen = HostObservations { kept: &kept, ..observed() };
+    let seen = HostObservations { saved_outputs: &kept, ..observed() };
     let entry = |outcome: Outcome, caps: ReportLimits<'_>| {
         let output = report(std::slice::from_ref(&outcome), seen, 1, caps).unwrap();
         let outcomes = [outcome];
@@ -273,7 +280,7 @@ fn any_end() -> impl Strategy<Value = (Outcome, SavedOutput)> {
         let path = kept.map(PathBuf::from);
         let [summary, whole, output] = [path.clone(), path.clone(), path.clone()];
         let found = ChildInspection { unseen_writes: unseen, ..ChildInspection::default() };
-        outcome.found = Some(Box::new(found));
+        outcome.inspection = Some(Box::new(found));
         (outcome, SavedOutput { summary, whole, output, diagnostic: path })
     })
 }
@@ -299,7 +306,7 @@ proptest! {
         let stale: Vec<StaleFile> = (0..children * 3)
             .map(|n| StaleFile { path: format!("/{n}").into(), by: Some(outcomes[n / 3].agent.clone()), gone: false })
             .collect();
-        let seen = HostObservations { first: 0, stale: &stale, kept: &kept, warnings: &warnings, ..observed() };
+        let seen = HostObservations { first: 0, stale: &stale, saved_outputs: &kept, warnings: &warnings, ..observed() };
         let caps = ReportLimits { room_bytes, ..caps(summary_bytes) };
         let output = report(&outcomes, seen, 1, caps).unwrap();
         let least = (children * 800).max(4000);

@@ -25,22 +25,22 @@ async fn a_background_child_is_reported_as_one_that_was_waited_for() {
     let mut second = outcome(&specs[1], Status::Completed);
     ended(&mut second, "late 0");
     let background = crate::BackgroundPolicy::new(rig.tool.config.clone(), Arc::new(FixedClock(0)));
-    let told = async |index: usize, child: &mut Outcome| {
+    let describe = async |index: usize, child: &mut Outcome| {
         let found = background.inspect(&rig.agent, &specs[index], child).await;
-        child.found = found.map(Box::new);
+        child.inspection = found.map(Box::new);
         let output = background.report_end(&rig.agent, child).await;
         // The facts of the host stand in no frame of the child's.
         assert_eq!(output.source, Some(Source::tool("delegate_task")));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         (value["results"][0].clone(), output.notes.join("\n"))
     };
-    let (entry, notes) = told(0, &mut first).await;
+    let (entry, notes) = describe(0, &mut first).await;
     assert_eq!(entry["stale_paths"], json!([read]));
     assert_eq!(entry["unseen_writes"], json!(["ghost.rs"]));
     let path = entry["summary_path"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), goal);
     assert!(notes.contains("Changed since you read them") && notes.contains("ghost.rs"), "{notes}");
-    let (entry, notes) = told(1, &mut second).await;
+    let (entry, notes) = describe(1, &mut second).await;
     assert!(Path::new(entry["diagnostic_path"].as_str().unwrap()).exists(), "{entry}");
     assert_eq!((&entry["stale_paths"], notes.as_str()), (&Value::Null, ""));
 }
@@ -61,8 +61,8 @@ async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
     {
         let mut arguments = agents.clone();
         arguments["action"] = json!("stop");
-        let told = refusal(control.call(arguments.clone(), &cx).await);
-        assert!(told.contains("`all`: true"), "{told}");
+        let actual = refusal(control.call(arguments.clone(), &cx).await);
+        assert!(actual.contains("`all`: true"), "{actual}");
         arguments["action"] = json!("list");
         assert!(control.call(arguments, &cx).await.unwrap().content.contains(child.as_str()));
     }
@@ -93,10 +93,10 @@ async fn a_call_of_delegate_control_is_read_as_one_of_delegate_task() {
         "action": " List ", "agents": "[]", "all": null, "message": "", "wait_for": [], "id": 1,
     });
     for arguments in [odd.clone(), json!(odd.to_string())] {
-        let told = control.call(arguments, &cx).await.unwrap().content;
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-        assert_eq!(told["agents"][0]["agent"], json!(child));
-        assert_eq!(told["warnings"], json!(["unknown field `id` ignored"]));
+        let actual = control.call(arguments, &cx).await.unwrap().content;
+        let actual: serde_json::Value = serde_json::from_str(&actual).unwrap();
+        assert_eq!(actual["agents"][0]["agent"], json!(child));
+        assert_eq!(actual["warnings"], json!(["unknown field `id` ignored"]));
     }
     let stopped = json!({"action": "stop", "all": "true", "agents": null});
     assert!(!control.call(stopped, &cx).await.unwrap().content.contains("warnings"));

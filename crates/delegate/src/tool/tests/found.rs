@@ -80,7 +80,7 @@ async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
         let mut outcome = outcome(&specs[index], Status::Completed);
         end(&mut outcome);
         let found = background.inspect(&rig.agent, &specs[index], &outcome).await;
-        outcome.found = found.map(Box::new);
+        outcome.inspection = found.map(Box::new);
         crate::result_entry(&outcome, index as u32)
     };
     let fine = entry(0, &|_| {}).await;
@@ -139,8 +139,8 @@ async fn the_file_of_children_without_room_has_those_of_the_last_layout() {
     ends[0].profile = Some("p".repeat(80));
     ends[0].model = "m".repeat(80);
     let seen = HostObservations::default();
-    let told = report_call(&rig.agent, &rig.tool.config, &ends, seen, 0).await.unwrap().unwrap();
-    assert!(told.notes[0].starts_with("2 of 5 entries"), "{:?}", told.notes);
+    let actual = report_call(&rig.agent, &rig.tool.config, &ends, seen, 0).await.unwrap().unwrap();
+    assert!(actual.notes[0].starts_with("2 of 5 entries"), "{:?}", actual.notes);
     let whole = std::fs::read_to_string(folder.join("s1~1.0.0.results.jsonl")).unwrap();
     let entry = |line: &str| serde_json::from_str::<Value>(line).unwrap()["task_index"].clone();
     assert_eq!(whole.lines().map(entry).collect::<Vec<_>>(), [0, 1]);

@@ -109,9 +109,9 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     let earlier = root.child(deputize_core::CallId::new(9, 0), 0);
     let below = earlier.child(deputize_core::CallId::new(1, 0), 0);
     *rig.home.known.lock() = vec![earlier, below];
-    let told = refusal(rig.call(tasks(&["a", "b"])).await);
-    assert!(told.contains("2 were started and the limit is 3"), "{told}");
-    assert!(told.contains("would start 2 children, which is too many"), "{told}");
+    let actual = refusal(rig.call(tasks(&["a", "b"])).await);
+    assert!(actual.contains("2 were started and the limit is 3"), "{actual}");
+    assert!(actual.contains("would start 2 children, which is too many"), "{actual}");
     assert!(rig.call(tasks(&["a"])).await.is_ok());
 
     // The agent's own limit is another one.
@@ -121,9 +121,9 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     });
     *rig.home.known.lock() =
         (0..199).map(|n| root.child(deputize_core::CallId::new(9, 0), n)).collect();
-    let told = refusal(rig.call(tasks(&["a", "b"])).await);
+    let actual = refusal(rig.call(tasks(&["a", "b"])).await);
     let part = "199 were started and the limit is 200 (for all below this agent";
-    assert!(told.contains(part), "{told}");
+    assert!(actual.contains(part), "{actual}");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ impl Memory for Notes {
 async fn the_memory_learns_of_each_child_and_its_failures_harm_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts = parts(&world, |results, request: &Request<'_>| {
+    let mut config = config(&world, |results, request: &Request<'_>| {
         let list = json!({"list": ["one", "two", "three", "four"]});
         Ok(match (top_text(request), results) {
             ("go", 0) => Reply::calls("rule", [("spawn", list)]),
@@ -44,13 +44,13 @@ async fn the_memory_learns_of_each_child_and_its_failures_harm_nothing() {
         })
     });
     let notes = Arc::new(Notes::default());
-    parts.secrets.add("KEY", "sk-12345678");
-    parts.memory = Some(Arc::clone(&notes) as _);
-    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    config.secrets.add("KEY", "sk-12345678");
+    config.memory = Some(Arc::clone(&notes) as _);
+    let outcome = run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("all are back"));
-    let mut told = notes.0.lock().clone();
-    told.sort();
-    insta::assert_snapshot!(told.join("\n"), @r"
+    let mut actual = notes.0.lock().clone();
+    actual.sort();
+    insta::assert_snapshot!(actual.join("\n"), @r"
     s/1.0.0|go|did one
     s/1.0.1|go|did two
     s/1.0.2|go|did three
@@ -76,10 +76,10 @@ async fn the_memory_learns_of_each_child_and_its_failures_harm_nothing() {
 async fn a_top_agents_system_text_begins_with_what_the_memory_has() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let mut parts = parts(&world, calls(&[]));
-    parts.memory = Some(Arc::new(Notes::default()));
+    let mut config = config(&world, calls(&[]));
+    config.memory = Some(Arc::new(Notes::default()));
     let dir = SessionDir::new(folder.path());
-    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let session = Session::create(&dir, SessionId::literal("s"), config).unwrap();
     let spec = session.top_agent("t/rule", "go", folder.path());
     let [block] = &spec.system[..] else { panic!("{:?}", spec.system) };
     assert!(
@@ -102,10 +102,10 @@ async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
         })
     };
     let with = |hooks: Vec<Arc<dyn Hook>>, memory: Arc<Notes>| {
-        let mut parts = parts(&Arc::new(World::default()), rule.clone());
-        parts.hooks.hooks = hooks;
-        parts.memory = Some(memory);
-        parts
+        let mut config = config(&Arc::new(World::default()), rule.clone());
+        config.hooks.hooks = hooks;
+        config.memory = Some(memory);
+        config
     };
     let first = with(vec![Arc::new(RecordingHook::default())], Arc::default());
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
@@ -127,8 +127,8 @@ async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
 async fn a_restart_tells_of_the_end_of_a_child_whom_the_one_before_did_not_come_to() {
     // Each stands in the record that is the last before the restart.
     let ended = r#""type":"agent.end""#;
-    let told = r#""name":"SubagentStop""#;
-    for (last, again) in [(ended, true), (told, false)] {
+    let actual = r#""name":"SubagentStop""#;
+    for (last, again) in [(ended, true), (actual, false)] {
         let (heard, noted) = heard_after(last).await;
         let stop = "s/1.0.0 SubagentStop: Some(\"did one\")".to_owned();
         assert_eq!(heard.contains(&stop), again, "{last}: {heard:?}");

@@ -106,13 +106,13 @@ fn what_is_no_entry_is_refused_and_nothing_changes() {
     the entry has no text
     the entry has 401 characters, and 400 is the most: shorten it
     that is kept already
-    the entry has a secret in it (a key of this program): secrets are never kept
-    the entry has a secret in it (a key of this program): secrets are never kept
-    the entry has a secret in it (a key that begins with `ghp_`): secrets are never kept
-    the entry has a secret in it (a private key): secrets are never kept
+    the entry contains a secret (a key of this program): secrets are never saved
+    the entry contains a secret (a key of this program): secrets are never saved
+    the entry contains a secret (a key that begins with `ghp_`): secrets are never saved
+    the entry contains a secret (a private key): secrets are never saved
     2 entries of `work` have `Uses one` in them, not one: give more of the entry
     no entry of `work` has `two` in it: give a part of an entry that is there
-    2 entries of `work` have `` in them, not one: give more of the entry
+    no entry of `work` has `` in it: give a part of an entry that is there
     there is no memory `us`; there are `user` and `work`
     ");
     assert_eq!(fs::read(memory.path(MemoryTopic::Work)).unwrap(), before);
@@ -216,4 +216,20 @@ fn writers_at_the_same_time_lose_nothing() {
     });
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(memory(dir.path()).entries(MemoryTopic::Work).unwrap().len(), 160);
+}
+
+#[test]
+fn a_link_stays_one_and_what_a_killed_process_left_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    let mine = dir.path().join("mine.md");
+    fs::create_dir_all(dir.path().join("memory")).unwrap();
+    std::os::unix::fs::symlink("../mine.md", memory.path(MemoryTopic::Work)).unwrap();
+    fs::write(dir.path().join(".mine.md.new"), "half").unwrap();
+    for (text, entries) in [("First.", 1), ("Second.", 2)] {
+        memory.add(MemoryTopic::Work, text, &[]).unwrap();
+        assert!(memory.path(MemoryTopic::Work).is_symlink());
+        assert_eq!(fs::read_to_string(&mine).unwrap().matches("\n- ").count(), entries);
+        assert!(!dir.path().join(".mine.md.new").exists());
+    }
 }

@@ -23,7 +23,7 @@ pub(super) fn config(lab: &Lab) -> String {
 }
 
 /// The files that say what was approved, below the home.
-pub(super) fn cards(home: &Path) -> Vec<PathBuf> {
+pub(super) fn approval_files(home: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(home.join("mcp")).into_iter().flatten();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect()

@@ -36,7 +36,7 @@ const WAITING: usize = 100_000;
 const TITLE_CHARS: usize = 60;
 
 /// The open sessions of one editor.
-pub(crate) struct SessionManager {
+pub(crate) struct OpenSessions {
     pub(crate) sessions: Arc<dyn SessionHost>,
     /// Turns and other running work.
     pub(crate) work: TaskTracker,
@@ -70,7 +70,7 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
     held.lock()
 }
 
-impl SessionManager {
+impl OpenSessions {
     pub(crate) fn new(
         sessions: Arc<dyn SessionHost>,
         end: Cancel,
@@ -158,7 +158,7 @@ impl SessionManager {
         let chosen = MODES.iter().find(|(_, name, ..)| *name == mode);
         let (chosen, ..) = chosen.ok_or_else(|| {
             let names: Vec<&str> = MODES.iter().map(|(_, name, ..)| *name).collect();
-            question_error(format!("there is no mode `{mode}`; there are: {}", names.join(", ")))
+            question_error(format!("there is no mode `{mode}`; known: {}", names.join(", ")))
         })?;
         *lock(&open.mode) = *chosen;
         Ok(())
@@ -188,12 +188,12 @@ impl SessionManager {
             Ok(begun) => begun,
             Err(error) => return responder.respond_with_error(error),
         };
-        let manager = Arc::clone(self);
+        let open = Arc::clone(self);
         self.work.spawn(async move {
             let dropped = responder.cancellation();
             let cancel = turn.1.clone();
             let ended = {
-                let mut work = Box::pin(manager.turn(&turn, prompt, &id, &connection));
+                let mut work = Box::pin(open.turn(&turn, prompt, &id, &connection));
                 tokio::select! {
                     ended = &mut work => ended,
                     () = dropped.cancelled() => {
