@@ -17,6 +17,7 @@ use deputize_core::source_set::SourceSet;
 use deputize_core::{
     AgentId, Authority, CallId, Catalog, Event, Message, Record, SessionId, ToolDecl, ToolResult,
 };
+use deputize_policy::{CommandContext, classify_command};
 use deputize_providers::{Endpoint, StreamEnd, anthropic_messages, openai_chat, openai_responses};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, base_prompt};
 use deputize_runtime::{Header, SessionDir, SessionFile};
@@ -235,4 +236,29 @@ fn build_a_prompt(bencher: Bencher<'_, '_>) {
     let environment = Environment { os: "linux", directory };
     let parts = BaseParts::new("2026-01-31", environment);
     bencher.bench(|| base_prompt(black_box(&parts)).unwrap().render().into_blocks());
+}
+
+/// A command of every day, classified.
+#[divan::bench(args = [
+    "cargo test",
+    "git log --oneline -20 | grep -v merge",
+    "for f in *.md; do pandoc \"$f\" -o \"${f%.md}.html\"; done",
+    "echo cm0gLXJmIC8= | base64 -d | sh",
+])]
+fn classify_a_command(bencher: Bencher<'_, '_>, text: &str) {
+    let context = CommandContext::default();
+    bencher.bench(|| classify_command(black_box(text), &context));
+}
+
+/// 128 KB of short commands, and of one here-document.
+#[divan::bench(args = ["commands", "here-document"])]
+fn classify_128_kb(bencher: Bencher<'_, '_>, kind: &str) {
+    let text = match kind {
+        "commands" => "echo one two; ".repeat(128 * 1024 / 14),
+        _ => format!("cat > out <<'END'\n{}END\n", "let x = y(\"z\");\n".repeat(128 * 1024 / 16)),
+    };
+    let context = CommandContext::default();
+    bencher
+        .counter(BytesCount::of_str(&text))
+        .bench(|| classify_command(black_box(&text), &context));
 }

@@ -77,7 +77,7 @@ async fn nobody_is_asked_about_calls_that_are_refused_and_a_question_says_what_a
         asked.iter().map(|it| format!("{}: {}", it["class"], it["reason"])).collect();
     let expected = [
         r#""lasting": "it changes what each later session reads in its prompt""#,
-        r#""dangerous": "it would run with all your rights, and no sandbox holds it""#,
+        r#""safe": "it would run with all your rights, and no sandbox holds it""#,
     ];
     assert_eq!(asked, expected);
 }

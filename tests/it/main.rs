@@ -28,6 +28,7 @@ mod messages;
 mod modules;
 mod offline;
 mod plugin;
+mod policy;
 mod prices;
 mod program;
 mod prompt;

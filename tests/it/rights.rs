@@ -92,7 +92,7 @@ async fn what_never_runs_is_refused_whatever_the_setting_and_whoever_asks() {
         let results = results(&server);
         assert!(
             results.contains(
-                "error: denied: writing to a block device never runs here, whatever the settings"
+                "error: denied: blocked (hardline: writes to /dev/sd-of-nobody/x): this never runs here"
             ),
             "{results}"
         );
@@ -102,8 +102,8 @@ async fn what_never_runs_is_refused_whatever_the_setting_and_whoever_asks() {
         if !child {
             let ended = lab.run(&server, &[&auto[..], &["Write it."]].concat()).end().await;
             let line = format!(
-                "terminal refused: {never}: writing to a block device never runs here, whatever \
-                 the settings"
+                "terminal refused: {never}: blocked (hardline: writes to /dev/sd-of-nobody/x): this \
+                 never runs here"
             );
             assert!(ended.err.lines().any(|it| it == line), "{}", ended.err);
         }

@@ -94,7 +94,6 @@ mod base_prompt;
 mod browser;
 mod capped_model;
 mod delegation;
-mod deny_list;
 mod extension;
 #[cfg(feature = "acp")]
 mod external;

@@ -1,17 +1,17 @@
-//! The policy until there is a sandbox and a classifier of commands.
+//! The policy until there is a sandbox.
 
 use std::path::PathBuf;
 
 use deputize_core::policy::{Denial, Verdict};
 use deputize_core::tool::CallRisk;
 use deputize_core::{AgentView, Effects, Policy, ToolSpec};
+use deputize_policy::{CommandClass, CommandContext, CommandVerdict, classify_command};
 use serde_json::Value;
 
-use crate::deny_list::denied_command;
-
 /// Judges a call by the effects of its tool. A tool that only reads runs. A tool that writes files
-/// runs, because the agent's authority bounds its paths. Every other call asks. A few commands never
-/// run, such as `rm -rf /`.
+/// runs, because the agent's authority bounds its paths. Every other call asks, and the question
+/// about a command names its class and the rule that matches. Hardline commands never run, such as
+/// `rm -rf /`.
 ///
 /// ```
 /// use deputize_agent::EffectPolicy;
@@ -36,14 +36,45 @@ impl EffectPolicy {
     }
 
     fn verdict(&self, tool: &ToolSpec, arguments: &Value) -> Verdict {
-        let mut commands = tool.subject.commands(arguments);
-        let never = commands.find_map(|(_, command)| self.never(command));
         let effects = tool.effects_of(arguments);
-        match never {
-            _ if !asks(effects) => Verdict::Allow,
-            Some(denial) => Verdict::Deny(denial),
-            None => Verdict::from(tool.risk.clone().unwrap_or(CallRisk::unbounded())),
+        if !asks(effects) {
+            return Verdict::Allow;
         }
+        let commands = tool.subject.commands(arguments);
+        let gravest = commands
+            .map(|(_, command)| self.classify(command))
+            .reduce(|first, next| if next.class > first.class { next } else { first });
+        match gravest {
+            Some(verdict) if verdict.class == CommandClass::Hardline => {
+                Verdict::Deny(hardline_denial(&verdict))
+            }
+            Some(verdict) if tool.risk.is_none() => Verdict::from(command_risk(&verdict)),
+            _ => Verdict::from(tool.risk.clone().unwrap_or(CallRisk::unbounded())),
+        }
+    }
+
+    fn classify(&self, command: &str) -> CommandVerdict {
+        classify_command(command, &CommandContext { home: self.home.clone(), directory: None })
+    }
+}
+
+/// What a person risks who approves a command.
+fn command_risk(verdict: &CommandVerdict) -> CallRisk {
+    let CallRisk { reason: unbounded, .. } = CallRisk::unbounded();
+    match verdict.class {
+        CommandClass::Safe => CallRisk::new(CommandClass::Safe.name(), unbounded),
+        class => CallRisk::new(
+            class.name(),
+            format!("{}: {}; {unbounded}", verdict.rule, verdict.reason),
+        ),
+    }
+}
+
+fn hardline_denial(verdict: &CommandVerdict) -> Denial {
+    let rule = format!("blocked (hardline: {}): this never runs here", verdict.reason);
+    Denial {
+        for_model: format!("{rule}. If it is needed, the person runs it themselves, outside"),
+        for_person: rule,
     }
 }
 
@@ -53,12 +84,8 @@ impl Policy for EffectPolicy {
     }
 
     fn never(&self, command: &str) -> Option<Denial> {
-        let what = denied_command(command, self.home.as_deref())?;
-        let rule = format!("{what} never runs here, whatever the settings");
-        Some(Denial {
-            for_model: format!("{rule}; the person can do it themselves, outside"),
-            for_person: rule,
-        })
+        let verdict = self.classify(command);
+        (verdict.class == CommandClass::Hardline).then(|| hardline_denial(&verdict))
     }
 }
 
@@ -76,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deny_list_judges_each_argument_that_is_a_command() {
+    fn each_argument_that_is_a_command_is_judged() {
         let decl = || ToolDecl {
             name: ToolName::literal("remote_shell"),
             description: String::new(),
@@ -94,6 +121,27 @@ mod tests {
             assert!(denied(tool, json!({"command": "rm -rf /", "script": "ls"})));
             assert!(!denied(tool, json!({"command": "ls"})));
         }
+    }
+
+    #[test]
+    fn a_question_names_the_class_of_its_command_and_the_rule() {
+        let decl = ToolDecl {
+            name: ToolName::literal("shell"),
+            description: String::new(),
+            parameters: Schema::new(&json!({"type": "object"})).unwrap(),
+        };
+        let shell = ToolSpec::effectful(decl, Effects::Unknown);
+        let asked = |command: &str| match EffectPolicy::default()
+            .verdict(&shell, &json!({ "command": command }))
+        {
+            Verdict::Ask { class, reason } => format!("{class}: {reason}"),
+            other => format!("{other:?}"),
+        };
+        let unbounded = "it would run with all your rights, and no sandbox holds it";
+        assert_eq!(asked("cargo test"), format!("safe: {unbounded}"));
+        let rule = "git-rewrites-remote: rewrites or deletes remote history";
+        assert_eq!(asked("git push --force"), format!("dangerous: {rule}; {unbounded}"));
+        assert!(asked("rm -rf ~").contains("blocked (hardline: recursive delete of"));
     }
 
     #[test]

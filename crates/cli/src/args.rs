@@ -12,6 +12,7 @@ mod memory;
 mod new;
 mod options;
 mod plugin;
+mod policy;
 mod profiles;
 mod prompt;
 mod serve;
@@ -26,6 +27,7 @@ pub(crate) use new::{NewCommand, Project};
 use options::dollars;
 pub(crate) use options::{Approve, ModelChoice, OutputFormat, Role, RunOptions, Settings, View};
 pub(crate) use plugin::Plugin;
+pub(crate) use policy::{ExplainArgs, FileAccess, PolicyCommand};
 pub(crate) use profiles::Profiles;
 pub(crate) use prompt::{ChildPrompt, Prompt};
 pub(crate) use skills::Skills;
@@ -111,6 +113,9 @@ pub(crate) enum Command {
     /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Explain what the rules say of a command, a path or an address
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Create a project that extends this program
     #[command(subcommand)]
     New(NewCommand),

@@ -13,8 +13,8 @@ use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, CronCommand, Sessions};
 use crate::command::{
-    acp, agents, config, cron, doctor, mcp, mcp_serve, memory, new, pause, plugin, profiles,
-    prompt, run, sessions, skills, tools,
+    acp, agents, config, cron, doctor, mcp, mcp_serve, memory, new, pause, plugin, policy,
+    profiles, prompt, run, sessions, skills, tools,
 };
 use crate::compose::{LinkedTools, toolset_names, toolset_of};
 use crate::exit::CliError;
@@ -206,6 +206,7 @@ impl Cli {
             Command::Memory(args) => memory::memory(&env, args),
             Command::Skills(args) => skills::skills(links, &env, args),
             Command::Profiles(args) => profiles::profiles(links, &env, args),
+            Command::Policy(args) => policy::policy(links, &env, args),
             Command::New(args) => new::new(&env, args),
             Command::Config(args) => config::config(links, &env, args),
             Command::Completions { shell } => completions(*shell),

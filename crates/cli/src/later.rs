@@ -1,14 +1,15 @@
 //! Commands that are written down and that this version does not have.
 
 /// A command, and what it will do.
-const LATER: [(&str, &str); 5] = [
+const LATER: [(&str, &str); 6] = [
     ("chat", "talks with an agent over several turns; until then `run --resume SESSION` goes on"),
     (
         "trace",
         "shows where the time of a session went; until then `sessions export` has its events",
     ),
     ("workflow", "runs graphs of tasks; until then `delegate_task` takes a flat list of them"),
-    ("policy", "explains what the rules say of a command; until then `--approve` decides"),
+    ("policy redact", "filters text as the log does"),
+    ("policy trust", "trusts a project item by item"),
     ("worker", "runs children of another machine"),
 ];
 

@@ -9,7 +9,7 @@ mod script_run;
 mod tests;
 
 use deputize_core::message::ModelText;
-use deputize_core::tool::{CallCheck, spec_of};
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::wording::count;
 use deputize_core::{
     AgentView, ArgumentRole, Availability, Effects, Example, ParentOnly, ResourceMap, Subject,
@@ -84,6 +84,8 @@ impl TypedTool for ExecuteCode {
             parent_only: Some(ParentOnly::RunsScripts),
             kind: ToolKind::Execute,
             subject: Subject::new(Some("run Python".into()), "code", ArgumentRole::Command),
+            // What the rules for commands of a shell say of Python means nothing.
+            risk: Some(CallRisk::unbounded()),
             ..ToolSpec::effectful(
                 spec_of::<Args>("execute_code", &describe(&TOOLS)),
                 Effects::Unknown,

@@ -156,7 +156,7 @@ async fn what_never_runs_is_refused_wherever_the_request_has_it() {
     }
     assert_eq!(answers.len(), asks.len());
     // Why is told: where the call ends, to the person, and as a warning with what was asked.
-    let why = "recursive removal of /, a system directory or the home directory never runs here, whatever the settings";
+    let why = "blocked (hardline: recursive delete of /): this never runs here";
     let ends = ended.events("tool.end");
     let denied: Vec<&Value> = ends.iter().filter(|end| end["status"] == "denied").collect();
     assert_eq!(denied.len(), never);

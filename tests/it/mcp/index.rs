@@ -125,7 +125,7 @@ async fn a_call_through_the_index_is_judged_as_any_other() {
         assert_eq!(ends, expected, "{}", ended.out);
         let answer = ended.out;
         for words in [
-            "never runs here, whatever the settings",
+            "this never runs here",
             "7 is not of type",
             "Did you mean mcp__w__archive_parcel?",
             "`list_dir` is no tool of an MCP server: call it by its own name",

@@ -13,6 +13,7 @@ pub(crate) mod memory;
 pub(crate) mod new;
 pub(crate) mod pause;
 pub(crate) mod plugin;
+pub(crate) mod policy;
 pub(crate) mod profiles;
 pub(crate) mod prompt;
 pub(crate) mod run;

@@ -1,0 +1,77 @@
+//! What the rules find in a command.
+
+use crate::command_class::{CommandClass, CommandVerdict};
+use crate::rule::Rule;
+
+/// A command that another one runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NestedCommand {
+    /// Text for a shell.
+    Text(String),
+    /// Words that run without a shell.
+    Words(Vec<String>),
+    /// Text that may be a command: only what never runs counts.
+    Suspect(String),
+}
+
+/// The gravest finding so far, and the nested commands that are to be judged.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    gravest: Option<CommandVerdict>,
+    pub(crate) nested: Vec<NestedCommand>,
+}
+
+impl Findings {
+    pub(crate) fn hardline(&mut self, rule: &Rule, reason: impl Into<String>) {
+        self.add(CommandClass::Hardline, rule, reason.into());
+    }
+
+    pub(crate) fn dangerous(&mut self, rule: &Rule) {
+        self.add(CommandClass::Dangerous, rule, rule.reason.to_owned());
+    }
+
+    /// Keeps the first one of the gravest class.
+    fn add(&mut self, class: CommandClass, rule: &Rule, reason: String) {
+        if self.class() < class {
+            self.gravest = Some(CommandVerdict { class, rule: rule.name, reason });
+        }
+    }
+
+    pub(crate) fn runs_text(&mut self, text: impl Into<String>) {
+        self.nested.push(NestedCommand::Text(text.into()));
+    }
+
+    pub(crate) fn runs_words(&mut self, words: Vec<String>) {
+        self.nested.push(NestedCommand::Words(words));
+    }
+
+    pub(crate) fn suspects(&mut self, text: impl Into<String>) {
+        self.nested.push(NestedCommand::Suspect(text.into()));
+    }
+
+    pub(crate) fn class(&self) -> CommandClass {
+        self.gravest.as_ref().map_or(CommandClass::Safe, |it| it.class)
+    }
+
+    /// Takes the gravest finding out, so that another part is judged by itself.
+    pub(crate) fn take_gravest(&mut self) -> Option<CommandVerdict> {
+        self.gravest.take()
+    }
+
+    /// Puts a finding back, if it is graver than what was found since.
+    pub(crate) fn restore(&mut self, earlier: Option<CommandVerdict>) {
+        if let Some(earlier) = earlier
+            && earlier.class >= self.class()
+        {
+            self.gravest = Some(earlier);
+        }
+    }
+
+    pub(crate) fn into_verdict(self) -> CommandVerdict {
+        self.gravest.unwrap_or_else(|| CommandVerdict {
+            class: CommandClass::Safe,
+            rule: "none",
+            reason: "no rule matches".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads a text as a shell command, with tree-sitter's grammar of bash.
+
+mod expansion;
+mod quoting;
+mod redirect;
+mod statement;
+mod word;
+
+use tree_sitter::{Node, Parser};
+
+use crate::limits::{PARSE_STEPS_MAX, TREE_DEPTH_MAX};
+use crate::syntax::{Command, Piece};
+
+/// A text as commands.
+#[derive(Debug)]
+pub(crate) struct ParsedText {
+    pub(crate) commands: Vec<Command>,
+    /// Whether the grammar could read all of it.
+    pub(crate) is_complete: bool,
+}
+
+/// Why a text was not read.
+#[derive(Debug)]
+pub(crate) enum ParseFailure {
+    TooLong,
+    Unreadable,
+}
+
+/// Parses a text.
+pub(crate) fn parse(text: &str) -> Result<ParsedText, ParseFailure> {
+    let mut parser = Parser::new();
+    let language = tree_sitter_bash::LANGUAGE.into();
+    parser.set_language(&language).map_err(|_| ParseFailure::Unreadable)?;
+    let mut steps = 0;
+    let mut count = |_: &tree_sitter::ParseState| {
+        steps += 1;
+        if steps > PARSE_STEPS_MAX {
+            std::ops::ControlFlow::Break(())
+        } else {
+            std::ops::ControlFlow::Continue(())
+        }
+    };
+    let options = tree_sitter::ParseOptions::new().progress_callback(&mut count);
+    let bytes = text.as_bytes();
+    let mut read = |at: usize, _| bytes.get(at..).unwrap_or_default();
+    let tree = parser.parse_with_options(&mut read, None, Some(options));
+    let tree = tree.ok_or(ParseFailure::TooLong)?;
+    let root = tree.root_node();
+    let mut source = Source { text, depth: 0, is_too_deep: false, is_doubtful: false };
+    let commands = block(&mut source, root);
+    if source.is_too_deep {
+        return Err(ParseFailure::TooLong);
+    }
+    Ok(ParsedText { commands, is_complete: !root.has_error() && !source.is_doubtful })
+}
+
+/// The text, while its tree is read.
+pub(super) struct Source<'t> {
+    text: &'t str,
+    depth: usize,
+    is_too_deep: bool,
+    /// Whether the grammar read a part otherwise than the shell.
+    is_doubtful: bool,
+}
+
+impl<'t> Source<'t> {
+    fn text_of(&self, node: Node<'_>) -> &'t str {
+        self.between(node.start_byte(), node.end_byte())
+    }
+
+    fn between(&self, from: usize, to: usize) -> &'t str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    /// Reads something one level deeper; nothing, if that is too deep.
+    fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        if self.depth >= TREE_DEPTH_MAX {
+            self.is_too_deep = true;
+            return T::default();
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        found
+    }
+}
+
+/// Reads the commands that are children of a node. Words have commands in them, and commands words.
+fn block(source: &mut Source<'_>, node: Node<'_>) -> Vec<Command> {
+    statement::block(source, node)
+}
+
+/// Reads a parameter, whose default is a word again.
+fn parameter(source: &mut Source<'_>, node: Node<'_>, is_quoted: bool) -> Piece {
+    expansion::parameter(source, node, is_quoted)
+}
+
+/// The children of a node, each with the name of its field.
+pub(super) fn children<'t>(node: Node<'t>) -> Vec<(&'t str, Node<'t>)> {
+    let mut cursor = node.walk();
+    let mut found = Vec::new();
+    if cursor.goto_first_child() {
+        loop {
+            found.push((cursor.field_name().unwrap_or_default(), cursor.node()));
+            if !cursor.goto_next_sibling() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Splits a text at operators outside of quotes, whatever the grammar makes of it.
+pub(crate) fn split_at_operators(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut from, mut quote) = (0, None);
+    for (at, c) in text.char_indices() {
+        match (c, quote) {
+            ('\'' | '"', None) => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            (';' | '&' | '|', None) => {
+                parts.push(text.get(from..at).unwrap_or_default());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text.get(from..).unwrap_or_default());
+    parts.retain(|it| !it.trim().is_empty());
+    parts
+}
