@@ -20,10 +20,13 @@ async fn a_command_a_path_and_an_address_are_explained() {
     let lab = Lab::new();
     fs::write(lab.work("notes.txt"), "x").unwrap();
     std::os::unix::fs::symlink("/etc", lab.work("out")).unwrap();
-    let cases: [(&[&str], Value); 12] = [
+    let home = lab.path("").to_string_lossy().into_owned();
+    let cases: [(&[&str], Value); 14] = [
         (&["--command", "ls"], json!(["safe", "none"])),
         (&["--command", "git push -f"], json!(["dangerous", "git-rewrites-remote"])),
         (&["--command", "sudo sh -c 'rm -rf \"$HOME\"'"], json!(["hardline", "wipe"])),
+        (&["--command", "rm -rf *"], json!(["dangerous", "recursive-delete"])),
+        (&["--command", "rm -rf *", "-C", &home], json!(["hardline", "wipe"])),
         (&["--path", "notes.txt", "--op", "write"], json!(["allow", "none"])),
         (&["--path", "new/file.rs", "--op", "write"], json!(["allow", "none"])),
         (&["--path", "../secret", "--op", "read"], json!(["deny", "outside-workspace"])),

@@ -15,7 +15,13 @@ use crate::world::{SECRET, World};
 pub(crate) struct SimRules(pub(crate) Arc<World>);
 
 impl Policy for SimRules {
-    fn judge(&self, tool: &ToolSpec, arguments: &Value, agent: &AgentView) -> Verdict {
+    fn judge(
+        &self,
+        tool: &ToolSpec,
+        arguments: &Value,
+        _: &std::path::Path,
+        agent: &AgentView,
+    ) -> Verdict {
         let world = &self.0;
         let mut state = world.state();
         let rights = agent.authority.as_ref().clone();

@@ -1,6 +1,6 @@
 //! The policy until there is a sandbox.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use deputize_core::policy::{Denial, Verdict};
 use deputize_core::tool::CallRisk;
@@ -14,12 +14,14 @@ use serde_json::Value;
 /// `rm -rf /`.
 ///
 /// ```
+/// use std::path::Path;
+///
 /// use deputize_agent::EffectPolicy;
 /// use deputize_core::Policy as _;
 ///
 /// let policy = EffectPolicy::default();
-/// assert!(policy.never("rm -rf /").is_some());
-/// assert!(policy.never("rm -rf target").is_none());
+/// assert!(policy.never("rm -rf .", Path::new("/")).is_some());
+/// assert!(policy.never("rm -rf .", Path::new("/work/ada")).is_none());
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct EffectPolicy {
@@ -35,14 +37,14 @@ impl EffectPolicy {
         all.into_iter().filter(|effects| asks(*effects)).collect()
     }
 
-    fn verdict(&self, tool: &ToolSpec, arguments: &Value) -> Verdict {
+    fn verdict(&self, tool: &ToolSpec, arguments: &Value, cwd: &Path) -> Verdict {
         let effects = tool.effects_of(arguments);
         if !asks(effects) {
             return Verdict::Allow;
         }
         let commands = tool.subject.commands(arguments);
         let gravest = commands
-            .map(|(_, command)| self.classify(command))
+            .map(|(_, command)| self.classify(command, cwd))
             .reduce(|first, next| if next.class > first.class { next } else { first });
         match gravest {
             Some(verdict) if verdict.class == CommandClass::Hardline => {
@@ -53,8 +55,9 @@ impl EffectPolicy {
         }
     }
 
-    fn classify(&self, command: &str) -> CommandVerdict {
-        classify_command(command, &CommandContext { home: self.home.clone(), directory: None })
+    fn classify(&self, command: &str, cwd: &Path) -> CommandVerdict {
+        let context = CommandContext { home: self.home.clone(), directory: Some(cwd.to_owned()) };
+        classify_command(command, &context)
     }
 }
 
@@ -79,12 +82,12 @@ fn hardline_denial(verdict: &CommandVerdict) -> Denial {
 }
 
 impl Policy for EffectPolicy {
-    fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {
-        self.verdict(tool, arguments)
+    fn judge(&self, tool: &ToolSpec, arguments: &Value, cwd: &Path, _: &AgentView) -> Verdict {
+        self.verdict(tool, arguments, cwd)
     }
 
-    fn never(&self, command: &str) -> Option<Denial> {
-        let verdict = self.classify(command);
+    fn never(&self, command: &str, cwd: &Path) -> Option<Denial> {
+        let verdict = self.classify(command, cwd);
         (verdict.class == CommandClass::Hardline).then(|| hardline_denial(&verdict))
     }
 }
@@ -113,7 +116,10 @@ mod tests {
         let named = silent.clone().about(ToolKind::Execute, "script");
         let hidden = silent.clone().about(ToolKind::Think, "command");
         let denied = |tool: &ToolSpec, arguments: Value| {
-            matches!(EffectPolicy::default().verdict(tool, &arguments), Verdict::Deny(_))
+            matches!(
+                EffectPolicy::default().verdict(tool, &arguments, Path::new("/work")),
+                Verdict::Deny(_)
+            )
         };
         assert!(denied(&named, json!({"script": "rm -rf /"})));
         assert!(!denied(&silent, json!({"script": "rm -rf /"})), "it does not say that this runs");
@@ -131,9 +137,11 @@ mod tests {
             parameters: Schema::new(&json!({"type": "object"})).unwrap(),
         };
         let shell = ToolSpec::effectful(decl, Effects::Unknown);
-        let asked = |command: &str| match EffectPolicy::default()
-            .verdict(&shell, &json!({ "command": command }))
-        {
+        let asked = |command: &str| match EffectPolicy::default().verdict(
+            &shell,
+            &json!({ "command": command }),
+            Path::new("/work"),
+        ) {
             Verdict::Ask { class, reason } => format!("{class}: {reason}"),
             other => format!("{other:?}"),
         };
@@ -145,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_judged_where_it_would_run() {
+        let policy = EffectPolicy { home: Some("/home/ada".into()) };
+        let stopped = |command, cwd| policy.never(command, Path::new(cwd)).is_some();
+        for command in ["rm -rf .", "rm -rf *", "rm -rf ..", "cd .. && rm -rf *"] {
+            assert!(!stopped(command, "/home/ada/work/app"), "{command}");
+        }
+        assert!(stopped("rm -rf .", "/home/ada"));
+        assert!(stopped("rm -rf *", "/"));
+        assert!(stopped("rm -rf ..", "/home/ada/work"));
+        assert!(stopped("cd .. && rm -rf *", "/home/ada/work"));
+    }
+
+    #[test]
     fn a_call_that_its_tool_names_as_harmless_does_not_ask() {
         let decl = ToolDecl {
             name: ToolName::literal("job"),
@@ -153,7 +174,8 @@ mod tests {
         };
         let harmless = Some(HarmlessCalls { argument: "action", values: &["look"] });
         let job = ToolSpec { harmless, ..ToolSpec::effectful(decl, Effects::Unknown) };
-        let verdict = |arguments| EffectPolicy::default().verdict(&job, &arguments);
+        let verdict =
+            |arguments| EffectPolicy::default().verdict(&job, &arguments, Path::new("/work"));
         assert_eq!(verdict(json!({"action": "look"})), Verdict::Allow);
         for arguments in [json!({"action": "write"}), json!({"action": ["look"]}), json!({})] {
             assert!(matches!(verdict(arguments), Verdict::Ask { .. }));
@@ -167,7 +189,8 @@ mod tests {
             description: String::new(),
             parameters: Schema::new(&json!({"type": "object"})).unwrap(),
         };
-        let verdict = |tool: &ToolSpec| EffectPolicy::default().verdict(tool, &json!({}));
+        let verdict =
+            |tool: &ToolSpec| EffectPolicy::default().verdict(tool, &json!({}), Path::new("/work"));
         assert_eq!(verdict(&ToolSpec::read_only(decl())), Verdict::Allow);
         let writes = ToolSpec::effectful(decl(), Effects::WritesFiles);
         assert_eq!(verdict(&writes), Verdict::Allow);

@@ -1,5 +1,7 @@
 //! Policies, which judge calls, and approvers, which answer questions.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -39,13 +41,13 @@ impl From<CallRisk> for Verdict {
 
 /// The rules that judge calls: pure, so the same call always gets the same verdict.
 pub trait Policy: Send + Sync {
-    /// Judges a call whose arguments match the tool's schema.
-    fn judge(&self, tool: &ToolSpec, arguments: &Value, agent: &AgentView) -> Verdict;
+    /// Judges a call whose arguments match the tool's schema. Its commands would run in `cwd`.
+    fn judge(&self, tool: &ToolSpec, arguments: &Value, cwd: &Path, agent: &AgentView) -> Verdict;
 
-    /// Returns why a command never runs, whoever requests or approves it; `None` if it may be asked
-    /// about. Applies to requests of external agents too.
-    fn never(&self, command: &str) -> Option<Denial> {
-        let _ = command;
+    /// Returns why a command never runs in `cwd`, whoever requests or approves it; `None` if it may
+    /// be asked about. Applies to requests of external agents too.
+    fn never(&self, command: &str, cwd: &Path) -> Option<Denial> {
+        let _ = (command, cwd);
         None
     }
 }
@@ -55,7 +57,7 @@ pub trait Policy: Send + Sync {
 pub struct AllowAll;
 
 impl Policy for AllowAll {
-    fn judge(&self, _: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
+    fn judge(&self, _: &ToolSpec, _: &Value, _: &Path, _: &AgentView) -> Verdict {
         Verdict::Allow
     }
 }

@@ -15,7 +15,11 @@
 //! assert_eq!(class("r\\m -rf $'\\x2f'"), CommandClass::Hardline);
 //! ```
 //!
-//! Stability: settling.
+//! # Features and stability
+//!
+//! It has no features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod brace_expansion;
 mod command_class;

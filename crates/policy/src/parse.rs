@@ -6,6 +6,9 @@ mod redirect;
 mod statement;
 mod word;
 
+use std::borrow::Cow;
+use std::cell::Cell;
+
 use tree_sitter::{Node, Parser};
 
 use crate::limits::{PARSE_STEPS_MAX, TREE_DEPTH_MAX};
@@ -41,17 +44,27 @@ pub(crate) fn parse(text: &str) -> Result<ParsedText, ParseFailure> {
         }
     };
     let options = tree_sitter::ParseOptions::new().progress_callback(&mut count);
-    let bytes = text.as_bytes();
+    let bytes = foreign_as_plain(text);
     let mut read = |at: usize, _| bytes.get(at..).unwrap_or_default();
     let tree = parser.parse_with_options(&mut read, None, Some(options));
     let tree = tree.ok_or(ParseFailure::TooLong)?;
     let root = tree.root_node();
-    let mut source = Source { text, depth: 0, is_too_deep: false, is_doubtful: false };
+    let mut source = Source { text, depth: 0, is_too_deep: false, is_doubtful: Cell::new(false) };
     let commands = block(&mut source, root);
     if source.is_too_deep {
         return Err(ParseFailure::TooLong);
     }
-    Ok(ParsedText { commands, is_complete: !root.has_error() && !source.is_doubtful })
+    Ok(ParsedText { commands, is_complete: !root.has_error() && !source.is_doubtful.get() })
+}
+
+/// Replaces each byte that is no ASCII by one that means nothing to a shell. To a shell both are
+/// letters of a word, but the grammar's scanner looks such characters up in a table that has no place
+/// for them, and reads beyond its end.
+fn foreign_as_plain(text: &str) -> Cow<'_, [u8]> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    Cow::Owned(text.bytes().map(|byte| if byte.is_ascii() { byte } else { 1 }).collect())
 }
 
 /// The text, while its tree is read.
@@ -60,7 +73,7 @@ pub(super) struct Source<'t> {
     depth: usize,
     is_too_deep: bool,
     /// Whether the grammar read a part otherwise than the shell.
-    is_doubtful: bool,
+    is_doubtful: Cell<bool>,
 }
 
 impl<'t> Source<'t> {
@@ -69,7 +82,11 @@ impl<'t> Source<'t> {
     }
 
     fn between(&self, from: usize, to: usize) -> &'t str {
-        self.text.get(from..to).unwrap_or_default()
+        self.text.get(from..to).unwrap_or_else(|| {
+            // A border within a character is none of the shell's.
+            self.is_doubtful.set(true);
+            ""
+        })
     }
 
     /// Reads something one level deeper; nothing, if that is too deep.

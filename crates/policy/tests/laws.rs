@@ -25,7 +25,8 @@ const WRAPPERS: [&str; 34] = [
     "timeout 5 @",
     "nohup @ &",
     "time @",
-    "(@)",
+    // Without the blanks, `((` begins a sum.
+    "( @)",
     "{ @; }",
     "true && @",
     "false || @",
@@ -33,15 +34,15 @@ const WRAPPERS: [&str; 34] = [
     "if true; then @; fi",
     "for i in 1; do @; done",
     "while true; do @; done",
-    "echo $(@)",
+    "echo $( @)",
     "echo \"`@`\"",
-    "x=$(@)",
+    "x=$( @)",
     "f() { @; }; f",
     "f() { @; }",
     "case a in a) @;; esac",
     "! @",
     "@ | cat",
-    "cat <(@)",
+    "cat <( @)",
     "@ > log 2>&1",
     "coproc @",
     "busybox @",
@@ -78,6 +79,21 @@ fn requoted(text: &str, way: usize) -> String {
         _ => format!("\"\"{word}''"),
     };
     text.split(' ').map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn letters_that_are_no_ascii_are_letters_of_a_word() {
+    // What begins as a range of numbers made the grammar read beyond the end of a table.
+    for letter in ['\u{e9}', '\u{661}', '\u{4e00}', '\u{1d7d9}', '\u{10fffd}'] {
+        assert_eq!(class(&format!("echo {{{letter}..2}} {letter}")), CommandClass::Safe);
+        assert_eq!(class(&format!("ls '{letter}' && rm -rf {letter} /")), CommandClass::Hardline);
+        assert_eq!(
+            class(&format!("{letter}=1 rm -rf /")),
+            CommandClass::Safe,
+            "a program with that name"
+        );
+        assert_eq!(class(&format!("ls ${{HOME#{letter}}}")), CommandClass::Safe);
+    }
 }
 
 proptest! {

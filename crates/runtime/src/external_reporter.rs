@@ -198,7 +198,9 @@ impl ExternalReporter {
         let listed = commands(&call.arguments, runs_none);
         let command = truncate_bytes(command, JUDGED_BYTES);
         let mut listed = std::iter::once(command).chain(listed.iter().map(String::as_str));
-        if let Some(denial) = listed.find_map(|command| self.shared.config.policy.never(command)) {
+        let cwd = &self.view.spec.cwd;
+        let policy = &self.shared.config.policy;
+        if let Some(denial) = listed.find_map(|command| policy.never(command, cwd)) {
             return Err(ApprovalAnswer { reason: denial.for_person, ..ApprovalAnswer::no("rule") });
         }
         // A person must not be asked about what the rules above did not see.

@@ -1,6 +1,7 @@
 //! The tool calls of one step: side by side where they may, each with exactly one result.
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use deputize_core::policy::{Denial, Question, Verdict};
 use deputize_core::sanitize::frame_boundary;
 use deputize_core::step_calls::{StepCall, StepCalls};
 use deputize_core::{
-    Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, ToolCall, ToolCx,
-    ToolEffect, ToolResult, ToolSpec,
+    AgentView, Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, Tool,
+    ToolCall, ToolCx, ToolEffect, ToolResult, ToolSpec,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -272,7 +273,8 @@ impl ToolRunner {
         if let Some(refused) = refuse_mark(&self.cx.shared.config.secrets, spec, &arguments) {
             return Ok(Err(refused));
         }
-        let verdict = self.cx.shared.config.policy.judge(spec, &arguments, &self.cx.view);
+        let cwd = command_directory(&*entry.tool, &arguments, &self.cx.view);
+        let verdict = self.cx.shared.config.policy.judge(spec, &arguments, &cwd, &self.cx.view);
         if let Verdict::Deny(Denial { for_model, for_person }) = &verdict {
             let denial = Denial {
                 for_model: format!("denied: {for_model}"),
@@ -471,4 +473,13 @@ fn shown_call(tool: &ToolSpec, arguments: &Value) -> (String, Map<String, Value>
     };
     let split = tool.split_command(arguments).filter(|(_, others)| fits(others));
     split.unwrap_or_else(|| (format!("{} {arguments}", tool.decl.name), Map::new()))
+}
+
+/// Returns where a call would work. Only commands may have a place other than the agent's, so the
+/// arguments of other calls are not read for it.
+fn command_directory(tool: &dyn Tool, arguments: &Value, agent: &AgentView) -> PathBuf {
+    match tool.spec().subject.commands(arguments).next() {
+        Some(_) => tool.working_directory(arguments, agent),
+        None => agent.spec.cwd.clone(),
+    }
 }

@@ -1,5 +1,6 @@
 //! `process`: the background commands of `terminal`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +89,13 @@ impl TypedTool for Process {
             .with("text", ArgumentRole::Command),
             ..ToolSpec::effectful(spec_of::<Args>("process", DESCRIPTION), Effects::Unknown)
         }
+    }
+
+    /// Where the command began. Where a shell went since is not known.
+    fn working_directory(&self, args: Args, agent: &AgentView) -> PathBuf {
+        let terminal = agent.store.get_or_insert_with(Terminal::default);
+        let command = args.id.and_then(|id| terminal.background.get(&id));
+        command.map_or_else(|| agent.spec.cwd.clone(), |command| command.cwd().to_owned())
     }
 
     async fn check(&self, args: Args, cx: &ToolCx) -> Result<CallCheck, ToolError> {

@@ -31,7 +31,13 @@ pub async fn send(
 struct CarefulPolicy;
 
 impl Policy for CarefulPolicy {
-    fn judge(&self, tool: &ToolSpec, arguments: &Value, _agent: &AgentView) -> Verdict {
+    fn judge(
+        &self,
+        tool: &ToolSpec,
+        arguments: &Value,
+        _: &std::path::Path,
+        _agent: &AgentView,
+    ) -> Verdict {
         if arguments["to"] == "everybody" {
             return Verdict::Deny(Denial::new("no letters to everybody: name one"));
         }

@@ -234,6 +234,24 @@ async fn waiting_is_no_repetition() {
 }
 
 #[tokio::test]
+async fn a_command_is_judged_in_the_directory_of_its_shell() {
+    let lab = Lab::new();
+    let emptied = json!({"command": "echo kept > kept.txt; rm -f ./other* && rm -rf *"});
+    let calls = vec![
+        ("terminal", json!({"command": "touch here.txt && rm -rf * && ls"})),
+        ("terminal", json!({"command": "cd \"$HOME\""})),
+        ("terminal", emptied.clone()),
+        ("terminal", json!({"command": "rm -rf *", "background": true})),
+    ];
+    let results = results_of(&lab, calls).await;
+    assert!(!results[0].contains("never runs here"), "{results:#?}");
+    for stopped in &results[2..] {
+        assert!(stopped.contains("never runs here"), "{results:#?}");
+    }
+    assert!(!lab.path("kept.txt").exists() && lab.path("work").exists());
+}
+
+#[tokio::test]
 async fn input_asks_as_a_command_does_and_the_deny_list_holds_for_it() {
     let lab = Lab::new();
     let results = results_of(

@@ -16,17 +16,10 @@ use crate::process_env::ProcessEnv;
 use crate::stdio::print;
 
 mod address;
+mod decision;
 mod path;
 
-/// A decision, as it is printed.
-#[derive(Debug)]
-struct Decision {
-    /// The name of the field for a single question: `class` or `decision`.
-    field: &'static str,
-    got: &'static str,
-    rule: &'static str,
-    reason: String,
-}
+use decision::Decision;
 
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the batch: {fault}")]
@@ -88,7 +81,10 @@ impl Rules {
         let here = AssemblyInput::here(links, &loaded.config, env, &sources);
         let assembly = AssembledProgram::new(&here)?.assembly;
         let authority = assembly.authority(ApproverMode::Deny, assembly.workspace.cwd.clone());
-        let commands = CommandContext { home: assembly.workspace.home.clone(), directory: None };
+        let commands = CommandContext {
+            home: assembly.workspace.home.clone(),
+            directory: Some(assembly.workspace.cwd.clone()),
+        };
         Ok(Self { commands, authority, addresses, cwd: assembly.workspace.cwd.clone() })
     }
 

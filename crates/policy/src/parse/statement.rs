@@ -80,8 +80,10 @@ fn simple(source: &mut Source<'_>, node: Node<'_>) -> Command {
         } else if gap.is_empty() && is_word(node) && simple.words.last().is_some() {
             word::extend(source, node, &mut simple);
         } else {
-            source.is_doubtful |=
-                !gap.replace("\\\n", " ").replace("\\\r\n", " ").trim().is_empty();
+            let gap = gap.replace("\\\n", " ").replace("\\\r\n", " ");
+            if !gap.trim().is_empty() {
+                source.is_doubtful.set(true);
+            }
             push_part(source, node, &mut simple);
         }
     }

@@ -179,7 +179,7 @@ pub(super) fn extend(source: &mut Source<'_>, node: Node<'_>, simple: &mut Simpl
     let (name, rest) = text.split_at(end);
     let has_dollar = matches!(last.pieces.last(), Some(Piece::Bare(text)) if text.ends_with('$'));
     if !has_dollar || name.is_empty() || rest.contains(['$', '`', '"', '\'', '(']) {
-        source.is_doubtful = true;
+        source.is_doubtful.set(true);
     }
     if let (true, Some(Piece::Bare(before))) = (has_dollar, last.pieces.last_mut()) {
         before.pop();

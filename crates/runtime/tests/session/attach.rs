@@ -197,7 +197,7 @@ async fn one_that_is_taken_up_has_only_a_model_that_it_may_use_now() {
 struct AskingTool;
 
 impl Policy for AskingTool {
-    fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
+    fn judge(&self, tool: &ToolSpec, _: &Value, _: &std::path::Path, _: &AgentView) -> Verdict {
         match tool.decl.name.as_str() {
             "act" => Verdict::Ask { class: "dangerous".into(), reason: "acting asks".into() },
             _ => Verdict::Allow,

@@ -58,7 +58,13 @@ impl Tool for Checked {
 struct CommandsAsk;
 
 impl Policy for CommandsAsk {
-    fn judge(&self, _: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {
+    fn judge(
+        &self,
+        _: &ToolSpec,
+        arguments: &Value,
+        _: &std::path::Path,
+        _: &AgentView,
+    ) -> Verdict {
         match arguments.get("command") {
             Some(_) => Verdict::Ask { class: "dangerous".into(), reason: "it may do all".into() },
             None => Verdict::Allow,

@@ -104,7 +104,7 @@ async fn the_mark_of_a_secret_is_searched_for_and_written_nowhere() {
 struct NoActing;
 
 impl Policy for NoActing {
-    fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
+    fn judge(&self, tool: &ToolSpec, _: &Value, _: &std::path::Path, _: &AgentView) -> Verdict {
         match tool.decl.name.as_str() {
             "act" => Verdict::Deny(Denial {
                 for_model: "acting is off; look instead".into(),

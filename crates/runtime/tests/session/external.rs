@@ -174,12 +174,13 @@ impl deputize_core::Policy for NoPoking {
         &self,
         _: &deputize_core::ToolSpec,
         _: &serde_json::Value,
+        _: &std::path::Path,
         _: &AgentView,
     ) -> deputize_core::policy::Verdict {
         deputize_core::policy::Verdict::Allow
     }
 
-    fn never(&self, command: &str) -> Option<deputize_core::policy::Denial> {
+    fn never(&self, command: &str, _: &std::path::Path) -> Option<deputize_core::policy::Denial> {
         command.starts_with("poke").then(|| deputize_core::policy::Denial::new("no poking"))
     }
 }

@@ -145,7 +145,7 @@ async fn nested_calls_are_on_record_and_their_results_go_to_the_call_that_made_t
 struct LookAsks;
 
 impl Policy for LookAsks {
-    fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
+    fn judge(&self, tool: &ToolSpec, _: &Value, _: &std::path::Path, _: &AgentView) -> Verdict {
         match tool.decl.name.as_str() {
             "act" => Verdict::Deny(Denial {
                 for_model: "acting is off".into(),

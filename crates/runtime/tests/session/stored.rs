@@ -216,7 +216,7 @@ async fn a_session_is_for_its_owner_alone() {
 struct NotedContext(Mutex<Vec<Option<u64>>>);
 
 impl Policy for NotedContext {
-    fn judge(&self, _: &ToolSpec, _: &Value, agent: &AgentView) -> Verdict {
+    fn judge(&self, _: &ToolSpec, _: &Value, _: &std::path::Path, agent: &AgentView) -> Verdict {
         let used = agent.store.get_or_insert_with(ContextUse::default).tokens();
         self.0.lock().push(used);
         Verdict::Allow

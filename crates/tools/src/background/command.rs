@@ -1,5 +1,6 @@
 //! One background command: a task reads its output, waits for its end and records it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ const CHUNK: usize = 64 * 1024;
 /// A background command to be watched.
 pub(crate) struct NewCommand {
     pub(crate) start: ProcessStart,
+    /// The directory in which it begins.
+    pub(crate) cwd: PathBuf,
     pub(crate) records: Arc<ProcessRecords>,
     /// Time after which it is ended; `None` for no limit.
     pub(crate) time_limit: Option<Duration>,
@@ -38,6 +41,7 @@ pub(crate) struct NewCommand {
 /// A background command.
 pub(crate) struct BackgroundCommand {
     start: ProcessStart,
+    cwd: PathBuf,
     records: Arc<ProcessRecords>,
     is_top: bool,
     began: Instant,
@@ -85,6 +89,7 @@ impl BackgroundCommand {
         let StartedCommand { input, output, process } = command;
         let watched = Arc::new(Self {
             start: new.start,
+            cwd: new.cwd,
             records: new.records,
             is_top: new.is_top,
             began: Instant::now(),
@@ -111,6 +116,11 @@ impl BackgroundCommand {
 
     pub(crate) fn start(&self) -> &ProcessStart {
         &self.start
+    }
+
+    /// Returns the directory in which it began.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
     }
 
     /// Returns how it ended; `None` while it runs.

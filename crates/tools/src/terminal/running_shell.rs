@@ -140,8 +140,10 @@ impl RunningShell {
             started.end().await;
             return Err(ToolError::failed(error));
         }
+        let cwd = if is_durable { first_directory(&cx.agent) } else { self.state.cwd.clone() };
         let new = NewCommand {
             start,
+            cwd,
             records,
             time_limit: args.timeout_seconds.map(|most| Duration::from_secs(most.max(1).into())),
             file,

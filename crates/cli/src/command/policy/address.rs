@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use deputize_http::{AddressPolicy, UrlDenial, host_of};
 
-use super::Decision;
+use super::decision::Decision;
 
 /// Decides whether an address may be fetched, as far as that follows from its letters. What its name
 /// resolves to is checked when it is fetched.

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use deputize_core::Authority;
 use deputize_core::protected_path::instruction_file;
 
-use super::Decision;
+use super::decision::Decision;
 use crate::args::FileAccess;
 
 /// Decides whether a file tool of an agent in `cwd` may read or write a path.
