@@ -65,6 +65,30 @@ fn a_program_of_five_lines_has_the_tools_of_the_crates_that_it_names() {
     assert!(tools.iter().any(|tool| tool["name"] == "read_file"), "and those that are built in");
 }
 
+#[test]
+fn a_program_without_features_names_the_feature_of_what_it_lacks() {
+    let home = tempfile::tempdir().unwrap();
+    let runs = |args: &[&str]| run("app-good", args, home.path());
+    let listed = runs(&["tools", "list"]).passes();
+    for (toolset, tool, feature) in [
+        ("browser", "browser_open", "the feature `browser`"),
+        ("session_search", "session_search", "the feature `session-search`"),
+    ] {
+        assert!(listed.err.contains(feature) && !listed.out.contains(tool), "{}", listed.out);
+        for args in [
+            &["run", "-m", "offline", "-t", toolset, "hello"][..],
+            &["tools", "show", tool],
+            &["tools", "enable", toolset],
+        ] {
+            runs(args).fails_with(&[feature]);
+        }
+    }
+    runs(&["sessions", "search", "hello"]).fails_with(&["--features session-search"]);
+    let doctor = runs(&["doctor", "-m", "offline"]).passes();
+    assert!(doctor.out.contains("bash"), "{}", doctor.out);
+    runs(&["run", "-m", "offline", "List the files here"]).passes();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_calls_a_tool_of_such_a_crate() {
     let home = tempfile::tempdir().unwrap();
