@@ -3,17 +3,19 @@
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use cap_std::fs::{
     Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _,
 };
 use deputize_core::{ToolCx, ToolError};
-use rustix::fs::{Access, AtFlags, accessat};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use crate::blocking::still_wanted;
 use crate::granted_path::GrantedPath;
+use crate::leftovers::{PREFIX, SUFFIX, mark_as_used, remove_leftovers};
 use crate::parent_directory::ParentDirectory;
 use crate::path_error::PathError;
 
@@ -30,9 +32,10 @@ const KEPT_MODE: u32 = 0o777;
 /// content, whole.
 ///
 /// The new file is made in the same directory, so it gets the rights of files there. It has no name
-/// until it is written and synced, so a killed program leaves nothing behind. Exceptions are the
-/// instant between name and move, and file systems without unnamed files, such as network file
-/// systems: there it leaves `.deputize-*.tmp`.
+/// until it is written and synced. For the instant before the move it has one in the session's
+/// directory. What a killed program leaves there, the next session removes (`remove_leftovers`). On
+/// file systems without unnamed files, such as network file systems, it has a name in the same
+/// directory from its beginning; there the next write removes it.
 ///
 /// Other names of the same file (hard links) keep the old content. The owner, the group and the mode
 /// stay; where this user cannot give the new file to the owner of the old one, nothing is written.
@@ -46,7 +49,7 @@ pub(crate) fn replace(
     still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
     let ParentDirectory { dir, name, created } = ParentDirectory::open(place).map_err(failed)?;
-    let temporary = TemporaryFile::create(cx, dir, name).map_err(failed)?;
+    let temporary = TemporaryFile::create(cx, place, dir).map_err(failed)?;
     temporary.fill(place, new, old)?;
     put(cx, place, old, temporary, name)?;
     created.keep();
@@ -94,29 +97,41 @@ fn stamp(meta: &Metadata) -> ([u64; 3], [i64; 4]) {
     ([meta.dev(), meta.ino(), meta.len()], times)
 }
 
-/// The new content in the directory of its place, without a name there as long as possible.
+/// The new content of a place, without a name as long as possible. Its lock is held until it has its
+/// place, so that no other session takes it for a leftover.
 pub(crate) struct TemporaryFile {
+    /// The directory of the place.
     pub(crate) dir: Dir,
     name: String,
     file: File,
-    /// Whether it has that name, which is taken from it when it does not get its place.
-    named: bool,
+    /// Where it gets its name, if that works: where the next session looks for leftovers.
+    home: Arc<Dir>,
+    /// The directory in which it has a name, which is taken from it when it does not get its place.
+    named_in: Option<Dir>,
 }
 
 impl TemporaryFile {
-    /// Creates the file for the content of a place with this name.
-    pub(crate) fn create(cx: &ToolCx, dir: Dir, place: &Path) -> io::Result<Self> {
-        match nameless(&dir) {
-            Some(file) => Ok(Self { dir, name: temporary_name(cx, place), file, named: false }),
-            None => Self::create_named(cx, dir, place),
-        }
+    /// Creates the file for the content of a place in this directory.
+    pub(crate) fn create(cx: &ToolCx, place: &GrantedPath, dir: Dir) -> io::Result<Self> {
+        let Some(file) = nameless(&dir) else { return Self::create_named(cx, place, dir) };
+        mark_as_used(&file);
+        let home = place.session_root(cx);
+        Ok(Self { dir, name: temporary_name(cx, place), file, home, named_in: None })
     }
 
     /// For file systems where every file has a name from its beginning.
-    fn create_named(cx: &ToolCx, dir: Dir, place: &Path) -> io::Result<Self> {
+    fn create_named(cx: &ToolCx, place: &GrantedPath, dir: Dir) -> io::Result<Self> {
+        remove_leftovers(&dir);
         let name = temporary_name(cx, place);
-        let file = dir.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
-        Ok(Self { dir, name, file, named: true })
+        loop {
+            let file = dir.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
+            mark_as_used(&file);
+            // Before it was locked, another session may have taken it for a leftover.
+            if dir.exists(&name) {
+                let (home, named_in) = (place.session_root(cx), Some(dir.try_clone()?));
+                return Ok(Self { dir, name, file, home, named_in });
+            }
+        }
     }
 
     /// Writes the content of a place, with the owner, the group and the mode of an old file.
@@ -154,32 +169,45 @@ impl TemporaryFile {
     }
 
     pub(crate) fn move_to(mut self, name: &Path) -> io::Result<()> {
-        if !self.named {
-            // Only a name can take the place of another.
-            let from = descriptor(&self.file);
-            let follow = AtFlags::SYMLINK_FOLLOW;
-            rustix::fs::linkat(rustix::fs::CWD, from, &self.dir, &self.name, follow)?;
-            self.named = true;
+        if self.named_in.is_none() {
+            self.named_in = Some(self.give_name()?);
         }
-        self.dir.rename(&self.name, &self.dir, name)?;
-        self.named = false;
+        if let Some(from) = &self.named_in {
+            from.rename(&self.name, &self.dir, name)?;
+        }
+        self.named_in = None;
         Ok(())
+    }
+
+    /// Gives it a name, because only a name can take the place of another, and returns the directory:
+    /// the session's, unless another device or other rights begin below that.
+    fn give_name(&self) -> io::Result<Dir> {
+        let link = |dir: &Dir| {
+            let from = descriptor(&self.file);
+            rustix::fs::linkat(CWD, from, dir, &self.name, AtFlags::SYMLINK_FOLLOW)
+        };
+        if link(&self.home).is_ok() {
+            return self.home.try_clone();
+        }
+        link(&self.dir)?;
+        self.dir.try_clone()
     }
 }
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        if self.named {
-            let _best_effort = self.dir.remove_file(&self.name);
+        if let Some(dir) = &self.named_in {
+            let _best_effort = dir.remove_file(&self.name);
         }
     }
 }
 
 /// A name of its own for each file that a call writes.
-fn temporary_name(cx: &ToolCx, place: &Path) -> String {
-    let id = format!("{} {} {}", cx.agent.id().as_str(), cx.call, place.display());
+fn temporary_name(cx: &ToolCx, place: &GrantedPath) -> String {
+    let process = std::process::id();
+    let id = format!("{process} {} {} {}", cx.agent.id().as_str(), cx.call, place.path().display());
     let sum = data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_bytes()));
-    format!(".deputize-{}.tmp", sum.get(..16).unwrap_or(&sum))
+    format!("{PREFIX}{}{SUFFIX}", sum.get(..16).unwrap_or(&sum))
 }
 
 /// A file that has no name in its directory, where the system has such.
@@ -349,9 +377,8 @@ mod tests {
         bench.put("f", "old");
         let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
         let old = place.metadata().unwrap();
-        let temporary =
-            TemporaryFile::create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f"))
-                .unwrap();
+        let dir = place.root().try_clone().unwrap();
+        let temporary = TemporaryFile::create(&bench.cx, &place, dir).unwrap();
         temporary.fill(&place, b"new", Some(&old)).unwrap();
         bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
         let error = put(&bench.cx, &place, Some(&old), temporary, Path::new("f")).unwrap_err();
@@ -361,7 +388,7 @@ mod tests {
     }
 
     /// Ways to write a content, and how many files a crash leaves behind before its move.
-    type WriteFn = fn(&ToolCx, Dir, &Path) -> io::Result<TemporaryFile>;
+    type WriteFn = fn(&ToolCx, &GrantedPath, Dir) -> io::Result<TemporaryFile>;
     const WAYS: [(WriteFn, usize); 2] =
         [(TemporaryFile::create, 0), (TemporaryFile::create_named, 1)];
 
@@ -374,8 +401,8 @@ mod tests {
                 println!("not run: this file system names every file");
                 continue;
             }
-            let temporary =
-                create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f")).unwrap();
+            let dir = place.root().try_clone().unwrap();
+            let temporary = create(&bench.cx, &place, dir).unwrap();
             temporary.fill(&place, b"new", None).unwrap();
             std::mem::forget(temporary);
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), left);
@@ -383,12 +410,43 @@ mod tests {
     }
 
     #[test]
+    fn a_leftover_lies_where_the_next_session_looks_and_one_in_use_stays() {
+        let bench = ToolFixture::new();
+        let roots = Arc::new(crate::GrantedRoots::of(&bench.root()));
+        bench.cx.agent.session.settings.share(Arc::clone(&roots));
+        let mine = [".deputize-notes.md", "a.tmp", ".deputize-d.tmp/f"];
+        bench.put("d/f", "").put(mine[0], "").put(mine[1], "").put(mine[2], "");
+        for (create, left) in WAYS {
+            let own = left == 1;
+            let place = GrantedPath::to_write(&bench.cx, "d/f").unwrap();
+            let dir = place.root().open_dir("d").unwrap();
+            let mut temporary = create(&bench.cx, &place, dir).unwrap();
+            if temporary.named_in.is_none() {
+                temporary.named_in = Some(temporary.give_name().unwrap());
+            }
+            let left = bench.path(if own { "d" } else { "" }).join(&temporary.name);
+            let next = || match own {
+                true => remove_leftovers(&place.root().open_dir("d").unwrap()),
+                false => roots.remove_leftovers(),
+            };
+            next();
+            assert!(left.exists(), "another session still writes it");
+            temporary.named_in = None;
+            drop(temporary);
+            assert!(left.exists(), "as if its writer had been killed");
+            next();
+            assert!(!left.exists());
+        }
+        assert!(mine.iter().all(|name| bench.path(name).exists()));
+    }
+
+    #[test]
     fn a_content_gets_its_place_or_goes() {
         for (create, _) in WAYS {
             let bench = ToolFixture::new();
             let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-            let create =
-                || create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f")).unwrap();
+            let dir = || place.root().try_clone().unwrap();
+            let create = || create(&bench.cx, &place, dir()).unwrap();
             drop(create());
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 0);
             let temporary = create();

@@ -59,7 +59,7 @@ impl FileUpdate {
         let ready = ReadyChange { change: self, dir, name, temporary: None, created };
         let Some(content) = content else { return Ok(ready) };
         let dir = ready.dir.try_clone().map_err(failed)?;
-        let temporary = TemporaryFile::create(cx, dir, name).map_err(failed)?;
+        let temporary = TemporaryFile::create(cx, &self.place, dir).map_err(failed)?;
         let mode_of = self.old.as_ref().map(|old| &old.meta).or(self.mode_of.as_ref());
         temporary.fill(&self.place, content, mode_of)?;
         Ok(ReadyChange { temporary: Some(temporary), ..ready })
