@@ -104,6 +104,9 @@ async fn python_on_a_terminal_is_talked_to() {
         ],
     )
     .await;
+    // What it prints is there, and what was written is not.
+    assert!(results[1].contains("42") && !results[1].contains("6 * 7"), "{results:#?}");
+    assert!(!results[2].contains("isatty"), "{results:#?}");
     assert!(results[1].contains("the text has come"), "{results:#?}");
     assert!(results[2].contains("the text has come"), "{results:#?}");
     assert!(results[4].contains("exit code 4"), "{results:#?}");
