@@ -4,12 +4,14 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cap_std::fs::{
     Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _,
 };
 use deputize_core::{ToolCx, ToolError};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use deputize_file_lock::lock;
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -22,6 +24,10 @@ use crate::path_error::PathError;
 /// The part of a file's mode that a new content keeps; that a program runs as its owner is not
 /// kept, as the kernel would not either.
 const KEPT_MODE: u32 = 0o777;
+
+/// The longest wait for another session. The lock is held for an instant; a program that holds the lock
+/// of a directory for longer is none of ours.
+const TURN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Writes `new` to a new file and moves that to the place. A failure or a cancel at any point
 /// leaves the old content whole. `old` is what was there when the change was made up; when
@@ -64,10 +70,20 @@ fn put(
     temporary: TemporaryFile,
     name: &Path,
 ) -> Result<(), ToolError> {
+    let _turn = wait_for_turn(cx, &temporary.dir);
     check_unchanged(place, &temporary.dir, name, old)?;
     still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
     Ok(temporary.move_to(name).map_err(failed)?)
+}
+
+/// Waits until no other session is between its last look at a file of this directory and its move, and
+/// holds them back until the lock is dropped. Where there is no lock, nobody is held back.
+pub(crate) fn wait_for_turn(cx: &ToolCx, dir: &Dir) -> Option<std::fs::File> {
+    // The descriptor of a `Dir` is for paths alone, and cannot be locked.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = openat(dir, ".", flags, Mode::empty()).ok()?;
+    lock(own.into(), TURN_LIMIT, || cx.cancel.is_cancelled()).ok()
 }
 
 /// Fails if another file is at a place than `old`, or one where there was none, or one that this
@@ -213,7 +229,6 @@ fn temporary_name(cx: &ToolCx, place: &GrantedPath) -> String {
 /// A file that has no name in its directory, where the system has such.
 #[cfg(target_os = "linux")]
 fn nameless(dir: &Dir) -> Option<File> {
-    use rustix::fs::{Mode, OFlags, openat};
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = openat(dir, ".", flags, Mode::from_raw_mode(0o666)).ok()?;
     let file = File::from_std(std::fs::File::from(file));
@@ -232,228 +247,4 @@ fn descriptor(file: &File) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-    use crate::apply_patch::ApplyPatch;
-    use crate::edit_file::EditFile;
-    use crate::fixture::{ToolFixture, again_without_rights};
-    use crate::read_file::ReadFile;
-    use crate::write_file::WriteFile;
-    use deputize_requirements::{require, root, test_path};
-    use serde_json::json;
-
-    #[test]
-    fn what_changed_meanwhile_is_not_overwritten() {
-        let bench = ToolFixture::new();
-        bench.put("f", "read");
-        let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-        let read = place.metadata().unwrap();
-        bench.put("f", "written by someone else");
-        for old in [Some(&read), None] {
-            let error = replace(&bench.cx, &place, old, b"mine").unwrap_err().to_string();
-            assert!(error.contains("another program changed it during this call"), "{error}");
-        }
-        let new = GrantedPath::to_write(&bench.cx, "new/er/f").unwrap();
-        replace(&bench.cx, &new, Some(&read), b"mine").unwrap_err();
-        assert_eq!(bench.get("f"), b"written by someone else");
-        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_change_whose_time_is_set_back_is_not_overwritten() {
-        let bench = ToolFixture::new();
-        bench.put("f", "read");
-        let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-        let read = place.metadata().unwrap();
-        let file = std::fs::OpenOptions::new().write(true).open(bench.path("f")).unwrap();
-        let time = file.metadata().unwrap().modified().unwrap();
-        // The clock of files may stand still between two steps of this test.
-        while place.metadata().unwrap().ctime_nsec() == read.ctime_nsec() {
-            (&file).write_all(b"else").unwrap();
-            std::io::Seek::rewind(&mut &file).unwrap();
-            file.set_modified(time).unwrap();
-        }
-        let error = replace(&bench.cx, &place, Some(&read), b"mine").unwrap_err().to_string();
-        assert!(error.contains("another program changed it during this call"), "{error}");
-        assert_eq!(bench.get("f"), b"else");
-    }
-
-    #[test]
-    fn a_file_that_this_user_may_not_write_is_not_replaced() {
-        again_without_rights(test_path!(), || {
-            let bench = ToolFixture::new();
-            bench.put("f", "old\n");
-            std::fs::set_permissions(bench.path("f"), PermissionsExt::from_mode(0o444)).unwrap();
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(async {
-                bench.call(ReadFile, json!({"path": "f"})).await;
-                let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+new\n";
-                let results = [
-                    bench.call(WriteFile, json!({"path": "f", "content": "new"})).await,
-                    bench.call(EditFile, json!({"path": "f", "old": "old", "new": "new"})).await,
-                    bench.call(ApplyPatch, json!({"patch": patch})).await,
-                ];
-                for result in results {
-                    assert!(result.starts_with("refused: permission denied: f may"), "{result}");
-                }
-            });
-            assert_eq!(bench.get("f"), b"old\n");
-            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
-        });
-    }
-
-    #[tokio::test]
-    async fn a_changed_file_keeps_its_owner_and_its_group() {
-        use std::os::unix::fs::{MetadataExt as _, chown};
-        require!(root());
-        let bench = ToolFixture::new();
-        for name in ["written", "edited", "patched"] {
-            bench.put(name, "old\n");
-            chown(bench.path(name), Some(12_345), Some(23_456)).unwrap();
-            bench.call(ReadFile, json!({"path": name})).await;
-        }
-        let patch = "--- a/patched\n+++ b/patched\n@@ -1 +1 @@\n-old\n+new\n";
-        bench.call(WriteFile, json!({"path": "written", "content": "new\n"})).await;
-        bench.call(EditFile, json!({"path": "edited", "old": "old", "new": "new"})).await;
-        bench.call(ApplyPatch, json!({"patch": patch})).await;
-        for name in ["written", "edited", "patched"] {
-            let meta = bench.path(name).metadata().unwrap();
-            assert_eq!(bench.get(name), b"new\n");
-            assert_eq!((meta.uid(), meta.gid()), (12_345, 23_456), "{name}");
-        }
-    }
-
-    /// A file of the administrator that everybody may write: each process of this test knows it by
-    /// the one that began.
-    fn file_of_root(process: u32) -> std::path::PathBuf {
-        std::env::temp_dir().join(format!("deputize-file-of-root-{process}"))
-    }
-
-    #[test]
-    fn a_file_that_would_change_its_owner_is_not_changed() {
-        struct RootFile(std::path::PathBuf);
-        impl Drop for RootFile {
-            fn drop(&mut self) {
-                std::fs::remove_file(&self.0).unwrap();
-            }
-        }
-        let of_root = root().is_ok().then(|| {
-            let file = RootFile(file_of_root(std::process::id()));
-            std::fs::write(&file.0, "old\n").unwrap();
-            std::fs::set_permissions(&file.0, PermissionsExt::from_mode(0o666)).unwrap();
-            file
-        });
-        again_without_rights(test_path!(), || {
-            let file = file_of_root(std::os::unix::process::parent_id());
-            let made = file.exists().then_some(()).ok_or_else(|| "it needs root".to_owned());
-            require!(made);
-            let bench = ToolFixture::new();
-            std::fs::hard_link(file, bench.path("f")).unwrap();
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(async {
-                bench.call(ReadFile, json!({"path": "f"})).await;
-                let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+new\n--- /dev/null\n+++ b/d/g\n\
-                             @@ -0,0 +1 @@\n+new\n";
-                let results = [
-                    bench.call(WriteFile, json!({"path": "f", "content": "new"})).await,
-                    bench.call(EditFile, json!({"path": "f", "old": "old", "new": "new"})).await,
-                    bench.call(ApplyPatch, json!({"patch": patch})).await,
-                ];
-                for result in results {
-                    assert!(result.contains("f belongs to another user or group"), "{result}");
-                }
-            });
-            assert_eq!(bench.get("f"), b"old\n");
-            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
-        });
-        drop(of_root);
-    }
-
-    #[test]
-    fn a_cancel_while_the_new_content_is_written_changes_nothing() {
-        let bench = ToolFixture::new();
-        bench.put("f", "old");
-        let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-        let old = place.metadata().unwrap();
-        let dir = place.root().try_clone().unwrap();
-        let temporary = TemporaryFile::create(&bench.cx, &place, dir).unwrap();
-        temporary.fill(&place, b"new", Some(&old)).unwrap();
-        bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
-        let error = put(&bench.cx, &place, Some(&old), temporary, Path::new("f")).unwrap_err();
-        assert!(matches!(error, ToolError::Cancelled(_)), "{error}");
-        assert_eq!(bench.get("f"), b"old");
-        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
-    }
-
-    /// Ways to write a content, and how many files a crash leaves behind before its move.
-    type WriteFn = fn(&ToolCx, &GrantedPath, Dir) -> io::Result<TemporaryFile>;
-    const WAYS: [(WriteFn, usize); 2] =
-        [(TemporaryFile::create, 0), (TemporaryFile::create_named, 1)];
-
-    #[test]
-    fn a_crash_while_the_new_content_is_written_leaves_nothing_in_the_directory() {
-        for (create, left) in WAYS {
-            let bench = ToolFixture::new();
-            let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-            if left == 0 && nameless(place.root()).is_none() {
-                println!("not run: this file system names every file");
-                continue;
-            }
-            let dir = place.root().try_clone().unwrap();
-            let temporary = create(&bench.cx, &place, dir).unwrap();
-            temporary.fill(&place, b"new", None).unwrap();
-            std::mem::forget(temporary);
-            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), left);
-        }
-    }
-
-    #[test]
-    fn a_leftover_lies_where_the_next_session_looks_and_one_in_use_stays() {
-        let bench = ToolFixture::new();
-        let roots = Arc::new(crate::GrantedRoots::of(&bench.root()));
-        bench.cx.agent.session.settings.share(Arc::clone(&roots));
-        let mine = [".deputize-notes.md", "a.tmp", ".deputize-d.tmp/f"];
-        bench.put("d/f", "").put(mine[0], "").put(mine[1], "").put(mine[2], "");
-        for (create, left) in WAYS {
-            let own = left == 1;
-            let place = GrantedPath::to_write(&bench.cx, "d/f").unwrap();
-            let dir = place.root().open_dir("d").unwrap();
-            let mut temporary = create(&bench.cx, &place, dir).unwrap();
-            if temporary.named_in.is_none() {
-                temporary.named_in = Some(temporary.give_name().unwrap());
-            }
-            let left = bench.path(if own { "d" } else { "" }).join(&temporary.name);
-            let next = || match own {
-                true => remove_leftovers(&place.root().open_dir("d").unwrap()),
-                false => roots.remove_leftovers(),
-            };
-            next();
-            assert!(left.exists(), "another session still writes it");
-            temporary.named_in = None;
-            drop(temporary);
-            assert!(left.exists(), "as if its writer had been killed");
-            next();
-            assert!(!left.exists());
-        }
-        assert!(mine.iter().all(|name| bench.path(name).exists()));
-    }
-
-    #[test]
-    fn a_content_gets_its_place_or_goes() {
-        for (create, _) in WAYS {
-            let bench = ToolFixture::new();
-            let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-            let dir = || place.root().try_clone().unwrap();
-            let create = || create(&bench.cx, &place, dir()).unwrap();
-            drop(create());
-            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 0);
-            let temporary = create();
-            temporary.fill(&place, b"new", None).unwrap();
-            put(&bench.cx, &place, None, temporary, Path::new("f")).unwrap();
-            assert_eq!(bench.get("f"), b"new");
-            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
-        }
-    }
-}
+mod tests;
