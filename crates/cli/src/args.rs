@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 mod acp;
+mod command_group;
 mod cron;
 mod mcp;
 mod memory;
@@ -20,6 +21,7 @@ mod skills;
 mod toolsets;
 
 pub(crate) use acp::Acp;
+pub(crate) use command_group::CommandGroup;
 pub(crate) use cron::{CronAdd, CronCommand, CronRun};
 pub(crate) use mcp::{AddServer, LoginArgs, Mcp, McpServe};
 pub(crate) use memory::MemoryCommand;
@@ -70,17 +72,13 @@ pub(crate) enum Command {
     /// Print a request without sending it
     Prompt(Box<Prompt>),
     /// List tools, and choose which ones agents get
-    #[command(subcommand)]
-    Tools(Tools),
+    Tools(CommandGroup<Tools>),
     /// List toolsets, and the tools of a child
-    #[command(subcommand)]
-    Toolsets(Toolsets),
+    Toolsets(CommandGroup<Toolsets>),
     /// List, check and create plugins
-    #[command(subcommand)]
-    Plugin(Plugin),
+    Plugin(CommandGroup<Plugin>),
     /// Manage MCP servers
-    #[command(subcommand)]
-    Mcp(Mcp),
+    Mcp(CommandGroup<Mcp>),
     /// Serve this agent to other agents, over MCP on standard input and output
     McpServe(Box<McpServe>),
     /// Show running agents, and stop one
@@ -96,29 +94,21 @@ pub(crate) enum Command {
         sessions: Vec<String>,
     },
     /// List, show, resume, export and delete sessions
-    #[command(subcommand)]
-    Sessions(Sessions),
+    Sessions(CommandGroup<Sessions>),
     /// List, show, edit and delete what agents keep for later sessions
-    #[command(subcommand)]
-    Memory(MemoryCommand),
+    Memory(CommandGroup<MemoryCommand>),
     /// Run, list, show, add, edit and delete scheduled jobs
-    #[command(subcommand)]
-    Cron(CronCommand),
+    Cron(CommandGroup<CronCommand>),
     /// List, show, edit and delete skills
-    #[command(subcommand)]
-    Skills(Skills),
+    Skills(CommandGroup<Skills>),
     /// List, show and create profiles, which are kinds of agents
-    #[command(subcommand)]
-    Profiles(Profiles),
+    Profiles(CommandGroup<Profiles>),
     /// Show and check the configuration
-    #[command(subcommand)]
-    Config(Config),
+    Config(CommandGroup<Config>),
     /// Explain what the rules say of a command, a path or an address
-    #[command(subcommand)]
-    Policy(PolicyCommand),
+    Policy(CommandGroup<PolicyCommand>),
     /// Create a project that extends this program
-    #[command(subcommand)]
-    New(NewCommand),
+    New(CommandGroup<NewCommand>),
     /// Check models, keys, plugins and servers
     Doctor(Doctor),
     /// Print a completion script for a shell

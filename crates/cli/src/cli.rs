@@ -11,7 +11,7 @@ use deputize_core::hook::Hook;
 use deputize_core::memory::Memory;
 use deputize_process::keep_private;
 
-use crate::args::{Arguments, Command, CronCommand, Sessions};
+use crate::args::{Arguments, Command, CommandGroup, CronCommand, Sessions};
 use crate::command::{
     acp, agents, config, cron, doctor, mcp, mcp_serve, memory, new, pause, plugin, policy,
     profiles, prompt, run, sessions, skills, tools,
@@ -183,7 +183,7 @@ impl Cli {
                     None => run::run(links, &env, &job),
                 };
             }
-            Command::Sessions(Sessions::Resume(args)) => {
+            Command::Sessions(CommandGroup(Sessions::Resume(args))) => {
                 let prompt = args.prompt.as_deref();
                 let resume = Some(args.session.as_str());
                 let job = run::RunJob { prompt, resume, options: &args.options };
@@ -201,7 +201,9 @@ impl Cli {
             Command::Pause { sessions } => pause::pause(&env, sessions, true),
             Command::Unpause { sessions } => pause::pause(&env, sessions, false),
             Command::Sessions(args) => sessions::sessions(links, &env, args),
-            Command::Cron(CronCommand::Run(args)) => return cron::run(links, env, args),
+            Command::Cron(CommandGroup(CronCommand::Run(args))) => {
+                return cron::run(links, env, args);
+            }
             Command::Cron(args) => cron::cron(links, env, args),
             Command::Memory(args) => memory::memory(&env, args),
             Command::Skills(args) => skills::skills(links, &env, args),

@@ -2,6 +2,9 @@
 
 use crate::truncate::truncate_chars;
 
+/// What stands for a line break on one line.
+const LINE_BREAK: &str = " ⏎ ";
+
 /// Returns whether a character is invisible.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,
@@ -16,6 +19,9 @@ pub(crate) fn is_invisible(c: char) -> bool {
 /// escaped.
 #[must_use]
 pub fn for_exact_line(content: &str, most: usize) -> String {
+    if content.len() <= most && content.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return content.to_owned();
+    }
     let mut line = String::with_capacity(content.len().min(most));
     for c in truncate_chars(content, most.saturating_add(1)).chars() {
         match c {
@@ -35,12 +41,22 @@ pub fn for_exact_line(content: &str, most: usize) -> String {
 /// Returns content for a question to a person: complete, with invisible characters escaped.
 #[must_use]
 pub fn for_question(content: &str) -> String {
-    let visible = |c: char| match c {
-        '\n' => "\n".to_owned(),
-        c if c.is_control() || is_invisible(c) => c.escape_unicode().to_string(),
-        c => c.to_string(),
-    };
-    content.chars().map(visible).collect()
+    let mut shown = String::with_capacity(content.len());
+    for c in content.chars() {
+        push_visible(&mut shown, c);
+    }
+    shown
+}
+
+/// Adds a character to a text, escaped if it is invisible, and returns how many characters that are.
+fn push_visible(text: &mut String, c: char) -> usize {
+    let is_plain = matches!(c, ' '..='~' | '\n');
+    if !is_plain && (c.is_control() || is_invisible(c)) {
+        text.extend(c.escape_unicode());
+        return c.escape_unicode().len();
+    }
+    text.push(c);
+    1
 }
 
 /// Sanitizes content for one line on which nothing is smoothed away, such as a command: invisible
@@ -61,15 +77,18 @@ pub fn verbatim_start(content: &str, most: usize) -> (String, usize) {
     let mut length = 0;
     let mut rest = content.trim().chars();
     while let Some(c) = rest.clone().next() {
-        let shown = match c {
-            '\n' => " ⏎ ".to_owned(),
-            c => for_question(c.encode_utf8(&mut [0; 4])),
+        let before = line.len();
+        length += match c {
+            '\n' => {
+                line.push_str(LINE_BREAK);
+                LINE_BREAK.chars().count()
+            }
+            c => push_visible(&mut line, c),
         };
-        length += shown.chars().count();
         if length > most {
+            line.truncate(before);
             return (line, rest.count());
         }
-        line.push_str(&shown);
         rest.next();
     }
     (line, 0)

@@ -4,6 +4,8 @@
 //! no event beyond a size is held, comments do not count as life, and a last event without
 //! its blank line is still looked at.
 
+use std::borrow::Cow;
+
 use crate::limits::ReplyLimit;
 use crate::stream_error::{ReplyTooLarge, StreamError};
 use crate::stream_status::StreamStatus;
@@ -169,8 +171,8 @@ impl SseDecoder {
 
     fn dispatch(&mut self, sink: &mut Sink<'_>) -> Result<StreamStatus, StreamError> {
         let Self { name, data, .. } = self;
-        let text = String::from_utf8_lossy(data);
-        let event = SseEvent { name: &String::from_utf8_lossy(name), data: text.trim() };
+        let text = text_of(data);
+        let event = SseEvent { name: &text_of(name), data: text.trim() };
         let flow = if event.data.is_empty() { Ok(StreamStatus::More) } else { sink(event) };
         drop(text);
         // The next event uses the room again, but for that of a large one.
@@ -179,6 +181,15 @@ impl SseDecoder {
             room.shrink_to(KEPT_ROOM);
         }
         flow
+    }
+}
+
+/// Decodes a text; what is malformed becomes U+FFFD. Nearly all texts are well formed, which is found
+/// out faster than where one is not.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 

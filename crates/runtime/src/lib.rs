@@ -167,6 +167,7 @@ mod models;
 mod nested_runner;
 mod orphan;
 mod outcome;
+mod plain_schema;
 mod process_journal;
 mod program_start;
 pub mod prompt;

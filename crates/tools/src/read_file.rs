@@ -25,6 +25,8 @@ use crate::text::{Charset, HEAD, Utf8Check, guess};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
+/// Bytes of a line's number with what stands around it, mostly.
+const NUMBER_BYTES: usize = 6;
 
 const DESCRIPTION: &str =
     "Read a text file in pages, each line as number, tab and text, or see an image.";
@@ -293,6 +295,21 @@ fn extent(paged: &PagedText) -> ReadRange {
     ReadRange::Parts { parts: paged.kept.iter().map(part).collect(), lines: paged.lines }
 }
 
+/// Returns lines with their numbers before them.
+fn numbered_lines(lines: &[PageLine], charset: Charset) -> String {
+    let bytes: usize = lines.iter().map(|line| line.bytes.len() + NUMBER_BYTES).sum();
+    let mut text = String::with_capacity(bytes);
+    for line in lines {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&line.number.to_string());
+        text.push('\t');
+        text.push_str(&charset.decode(&line.bytes));
+    }
+    text
+}
+
 fn output(place: &GrantedPath, page: PageBounds, reading: &FilePage) -> ToolCallResult {
     let FilePage { paged, charset, .. } = reading;
     let path = place.shown();
@@ -308,9 +325,7 @@ fn output(place: &GrantedPath, page: PageBounds, reading: &FilePage) -> ToolCall
         Charset::Utf16Le | Charset::Utf16Be => Charset::Utf8,
         other => *other,
     };
-    let line = |line: &PageLine| format!("{}\t{}", line.number, shown.decode(&line.bytes));
-    let content: Vec<String> = paged.kept.iter().map(line).collect();
-    let mut output = ToolOutput::text(content.join("\n"));
+    let mut output = ToolOutput::text(numbered_lines(&paged.kept, shown));
     let missing = missing(paged);
     let cut = cut_note(paged);
     if page.byte > 0

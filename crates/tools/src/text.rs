@@ -44,7 +44,7 @@ impl Charset {
             Some(Self::Utf16Le)
         } else if head.starts_with(UTF16_BE_MARK) {
             Some(Self::Utf16Be)
-        } else if head.iter().take(HEAD).any(|byte| *byte == 0) {
+        } else if head.get(..HEAD).unwrap_or(head).contains(&0) {
             None
         } else {
             Some(Self::Utf8)
@@ -64,7 +64,11 @@ impl Charset {
     /// Decodes text without its mark; what is malformed becomes U+FFFD.
     pub(crate) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         match self {
-            Self::Utf8 | Self::Utf8Marked => String::from_utf8_lossy(bytes),
+            // Most text is well formed, which is found out faster than where it is not.
+            Self::Utf8 | Self::Utf8Marked => match std::str::from_utf8(bytes) {
+                Ok(text) => Cow::Borrowed(text),
+                Err(_) => String::from_utf8_lossy(bytes),
+            },
             Self::Utf16Le => UTF_16LE.decode_without_bom_handling(bytes).0,
             Self::Utf16Be => UTF_16BE.decode_without_bom_handling(bytes).0,
             Self::Windows1252 => WINDOWS_1252.decode_without_bom_handling(bytes).0,

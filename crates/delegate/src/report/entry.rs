@@ -268,13 +268,12 @@ fn observations<'a>(
     output_bytes: usize,
 ) -> EntryObservations<'a> {
     let lists = audience.lists();
-    let left_out = OmittedCounts::of(index, outcome, seen, audience, output_bytes);
     EntryObservations {
         tool_trace: last(&outcome.trace, lists.trace)
             .map(|line| trace_line(line, audience))
             .collect(),
         receipts: receipt_lines(outcome, audience),
-        left_out: left_out.any().then_some(left_out),
+        left_out: OmittedCounts::of(index, outcome, seen, audience, output_bytes),
         stale_paths: stale_of(outcome, seen.stale)
             .take(lists.claims)
             .map(|file| audience.path(&file.path))
@@ -304,17 +303,17 @@ fn has_served(outcome: &Outcome) -> bool {
 }
 
 impl OmittedCounts {
+    /// Counts what is left out of an entry; `None` if nothing is.
     fn of(
         index: u32,
         outcome: &Outcome,
         seen: HostObservations<'_>,
         audience: Audience,
         output_bytes: usize,
-    ) -> Self {
+    ) -> Option<Self> {
         let receipts = &outcome.receipts;
         let lists = audience.lists();
-        let kept = seen.saved_output(index).and_then(|kept| kept.whole.as_deref());
-        Self {
+        let counts = Self {
             tool_trace: outcome.trace.len().saturating_sub(lists.trace),
             files_written: files_written(outcome).count().saturating_sub(lists.receipts),
             files_removed: files_removed(outcome).count().saturating_sub(lists.receipts),
@@ -323,11 +322,13 @@ impl OmittedCounts {
             stale_paths: stale_of(outcome, seen.stale).skip(lists.claims).count(),
             unseen_writes: unseen_writes(outcome).len().saturating_sub(lists.claims),
             output_bytes,
-            whole: match kept {
-                Some(path) => audience.path(path).into_owned(),
-                None => whole(&outcome.agent, seen),
-            },
-        }
+            whole: String::new(),
+        };
+        counts.any().then(|| {
+            let kept = seen.saved_output(index).and_then(|kept| kept.whole.as_deref());
+            let kept = kept.map(|path| audience.path(path).into_owned());
+            Self { whole: kept.unwrap_or_else(|| whole(&outcome.agent, seen)), ..counts }
+        })
     }
 
     fn any(&self) -> bool {
