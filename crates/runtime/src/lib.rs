@@ -167,7 +167,6 @@ mod models;
 mod nested_runner;
 mod orphan;
 mod outcome;
-mod plain_schema;
 mod process_journal;
 mod program_start;
 pub mod prompt;

@@ -1,7 +1,7 @@
 //! Whether arguments fit a tool's schema, and where not.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::schema::{Schema, looks_within};
@@ -11,8 +11,6 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use parking_lot::Mutex;
 use serde_json::Value;
-
-use crate::plain_schema::PlainSchema;
 
 /// Limit on listed mistakes of one call.
 const MAX_MISTAKES: usize = 8;
@@ -29,38 +27,10 @@ const NEAR: f64 = 0.8;
 /// Limit on a complete list of choices, in bytes.
 const LONGEST_CHOICES: usize = 600;
 
-/// Checks arguments. A schema is read at its first use, once a tool, and compiled at the first
-/// arguments that do not plainly fit it.
+/// Checks arguments. Schemas are compiled at their first use, once a tool.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    schemas: Mutex<BTreeMap<ToolName, Arc<ArgumentSchema>>>,
-}
-
-/// The schema of a tool's arguments, ready to check some.
-#[derive(Debug)]
-struct ArgumentSchema {
-    plain: Option<PlainSchema>,
-    validator: OnceLock<Validator>,
-}
-
-impl ArgumentSchema {
-    fn new(schema: &Schema) -> Self {
-        Self { plain: PlainSchema::read(&schema.to_value()), validator: OnceLock::new() }
-    }
-
-    fn plainly_fits(&self, arguments: &Value) -> bool {
-        self.plain.as_ref().is_some_and(|plain| plain.fits(arguments))
-    }
-
-    /// Returns the compiled schema.
-    fn validator(&self, name: &ToolName, schema: &Schema) -> Result<&Validator, String> {
-        if let Some(validator) = self.validator.get() {
-            return Ok(validator);
-        }
-        let validator = jsonschema::validator_for(&schema.to_value())
-            .map_err(|error| format!("the schema of {name} is not usable: {error}"))?;
-        Ok(self.validator.get_or_init(|| validator))
-    }
+    compiled: Mutex<BTreeMap<ToolName, Arc<Validator>>>,
 }
 
 impl Checker {
@@ -91,16 +61,8 @@ impl Checker {
             )
         })?;
         let schema = &spec.decl.parameters;
-        let known = self.schema(name, schema);
-        if known.plainly_fits(&value) {
-            return Ok(value);
-        }
-        match mistakes(
-            known.validator(name, schema)?,
-            || schema.to_value(),
-            &value,
-            "the arguments",
-        ) {
+        let validator = self.validator(name, schema)?;
+        match mistakes(&validator, || schema.to_value(), &value, "the arguments") {
             None => Ok(value),
             Some(mistakes) => {
                 let unknown = unknown_arguments(&schema.to_value(), &value);
@@ -110,14 +72,16 @@ impl Checker {
         }
     }
 
-    fn schema(&self, name: &ToolName, schema: &Schema) -> Arc<ArgumentSchema> {
-        let mut schemas = self.schemas.lock();
-        if let Some(known) = schemas.get(name) {
-            return Arc::clone(known);
+    fn validator(&self, name: &ToolName, schema: &Schema) -> Result<Arc<Validator>, String> {
+        let mut compiled = self.compiled.lock();
+        if let Some(validator) = compiled.get(name) {
+            return Ok(Arc::clone(validator));
         }
-        let known = Arc::new(ArgumentSchema::new(schema));
-        schemas.insert(name.clone(), Arc::clone(&known));
-        known
+        let validator = jsonschema::validator_for(&schema.to_value())
+            .map_err(|error| format!("the schema of {name} is not usable: {error}"))?;
+        let validator = Arc::new(validator);
+        compiled.insert(name.clone(), Arc::clone(&validator));
+        Ok(validator)
     }
 }
 
@@ -245,31 +209,6 @@ mod tests {
         /right/left: "name" is a required property
         "#);
         assert_eq!(describe(&tree, &json!({"name": "a"})), None);
-    }
-
-    #[test]
-    fn a_schema_is_compiled_for_arguments_that_do_not_plainly_fit() {
-        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-        let decl = deputize_core::ToolDecl {
-            name: ToolName::new("count").unwrap(),
-            description: String::new(),
-            parameters: Schema::new(&schema).unwrap(),
-        };
-        let spec = ToolSpec::read_only(decl);
-        let checker = Checker::default();
-        let is_compiled = || {
-            let known = checker.schema(&spec.decl.name, &spec.decl.parameters);
-            known.validator.get().is_some()
-        };
-        assert_eq!(checker.check(&spec, r#"{"n":1}"#), Ok(json!({"n": 1})));
-        assert!(!is_compiled());
-        // A validator takes it for an integer.
-        assert_eq!(checker.check(&spec, r#"{"n":1.0}"#), Ok(json!({"n": 1.0})));
-        assert!(is_compiled());
-        assert_eq!(
-            checker.check(&spec, r#"{"n":"1"}"#).unwrap_err(),
-            "the arguments of count do not fit its schema:\n/n: \"1\" is not of type \"integer\""
-        );
     }
 
     #[test]
