@@ -195,3 +195,33 @@ async fn a_question_shows_every_argument_beside_the_command() {
     let expected = "approved without asking: touch ran (with timeout_seconds: 300)";
     assert!(ended.err.contains(expected), "{}", ended.err);
 }
+
+/// A text of several lines is shown as these, and above 200 lines with the file that has all. None of
+/// them can pass for a line of the question.
+#[tokio::test]
+async fn a_question_about_a_text_of_several_lines_shows_its_lines() {
+    for (lines, saved) in [(3, false), (300, true)] {
+        let lab = Lab::new();
+        let body = "Do it.\n".repeat(lines);
+        let text = format!("---\nname: tidy\ndescription: Tidies.\n---\nin /safe\n{body}");
+        let server = model(move |asked| {
+            let create = json!({"action": "create", "name": "tidy", "content": text});
+            let reply = match asked.results().first() {
+                None => Reply::calls("mock", [("skill_manage", create)]),
+                Some(_) => Reply::text("mock", "Done."),
+            };
+            MockAnswer::reply(&reply)
+        })
+        .await;
+        let (mut person, running) = lab.on_terminal(&server, &["Go"]);
+        let question = sees(&person, "Run it? [y/N] ").await;
+        for line in ["  | skill_manage\r\n", "  | content:\r\n", "  |     Do it.\r\n"] {
+            assert!(question.contains(line), "{line}: {question}");
+        }
+        assert!(question.contains("  |     in /safe\r\n") && !question.contains("\nin /safe"));
+        assert_eq!(question.contains("Only its beginning and end are shown"), saved, "{question}");
+        assert_eq!(saved_command(&lab).exists(), saved);
+        person.write_all(b"n\n").unwrap();
+        running.end().await.with_code(0);
+    }
+}

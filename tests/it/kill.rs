@@ -532,3 +532,58 @@ async fn a_session_in_use_is_refused_and_its_owner_named() {
     assert_eq!(server.requests().len(), 1);
     assert!(Path::new(&lab.session_file()).is_file());
 }
+
+/// A patch that changes a hundred files, each in a folder of its own, of which the last is `stays`.
+fn large_patch(lab: &Lab) -> String {
+    let mut patch = String::from("*** Begin Patch\n");
+    for number in 0..100 {
+        let folder = format!("d{number}");
+        fs::create_dir_all(lab.work(&folder)).unwrap();
+        fs::write(lab.work(&folder).join("f"), "old\n").unwrap();
+        patch += &format!("*** Update File: {folder}/f\n-old\n+new\n");
+    }
+    patch + "*** End Patch"
+}
+
+/// What the program itself left in a working directory and in the folders of [`large_patch`].
+fn temporary_files(lab: &Lab) -> Vec<String> {
+    let folders = fs::read_dir(lab.work("")).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<_> = folders.filter(|path| path.is_dir()).chain([lab.work("")]).collect();
+    let names = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(".deputize")).collect()
+}
+
+/// A killed patch leaves whole files, old or new, and after the next session nothing else.
+#[tokio::test]
+async fn a_killed_patch_leaves_no_temporary_file() {
+    for _ in 0..6 {
+        let lab = Lab::new();
+        let patch = large_patch(&lab);
+        let server = model(move |request| match request.replies() {
+            0 => MockAnswer::reply(&Reply::calls(
+                "mock",
+                (0..100).map(|number| ("read_file", json!({"path": format!("d{number}/f")}))),
+            )),
+            1 => call("apply_patch", json!({ "patch": patch })),
+            _ => text("Done."),
+        })
+        .await;
+        let running = lab.run(&server, &["Work"]);
+        let content = |number: usize| fs::read_to_string(lab.work(format!("d{number}/f"))).unwrap();
+        let begun = async {
+            while content(0) == "old\n" {
+                tokio::task::yield_now().await;
+            }
+        };
+        soon("the first change", begun).await;
+        kill(&lab, running).await;
+        println!("left: {:?}", temporary_files(&lab));
+        assert!((0..100).all(|number| ["old\n", "new\n"].contains(&content(number).as_str())));
+        // A second one, so that the test holds also where each kill came between two files.
+        fs::write(lab.work(".deputize-0123456789abcdef.tmp"), "half").unwrap();
+        let server = model(|_| text("Done.")).await;
+        lab.run(&server, &["Go on"]).end().await.with_code(0);
+        assert_eq!(temporary_files(&lab), [""; 0]);
+    }
+}

@@ -65,6 +65,28 @@ async fn what_prompt_prints_is_what_is_sent() {
 }
 
 #[tokio::test]
+async fn the_nearest_project_files_have_room_and_the_person_reads_what_does_not_fit() {
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.work(".git")).unwrap();
+    std::fs::create_dir_all(lab.work("a/b/c")).unwrap();
+    for (path, word) in [("", "top"), ("a", "upper"), ("a/b", "lower"), ("a/b/c", "near")] {
+        let text = format!("{word} rule\n{}", "Use tabs.\n".repeat(1_630));
+        std::fs::write(lab.work(path).join("AGENTS.md"), text).unwrap();
+    }
+    let server = model(family).await;
+    let mut command = lab.run_command(&server, &["--project-files", "Look around"]);
+    command.current_dir(lab.work("a/b/c"));
+    let ended = RunningProgram::start(command).end().await.with_code(0);
+    let requests = server.requests();
+    let sent = of(&requests, "Look around")[0].text();
+    let shown =
+        ["top", "upper", "lower", "near"].map(|word| sent.contains(&format!("{word} rule")));
+    assert_eq!(shown, [false, true, true, true]);
+    let warning = "AGENTS.md (16309 bytes) is not in the prompt: project files have room for";
+    assert!(ended.err.contains(warning), "{}", ended.err);
+}
+
+#[tokio::test]
 async fn what_a_compaction_asks_for_is_printed() {
     let lab = Lab::new();
     let server = model(family).await;

@@ -314,6 +314,7 @@ impl Agent {
                 secrets: self.models.secrets.clone(),
                 ..deputize_tools::web::Settings::default()
             });
+            self.commands.roots.remove_leftovers();
             settings.share(Arc::clone(&self.commands.roots));
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.commands.processes));

@@ -9,7 +9,9 @@ use deputize_core::source_set::SourceSet;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{Catalog, CatalogEntry, Clock, ResourceMap, ToolName};
 use deputize_delegate::{DelegationConfig, ToolFlavor, ToolSchemas};
-use deputize_runtime::prompt::{BaseParts, Directory, Environment, Platform, ProjectFile};
+use deputize_runtime::prompt::{
+    BaseParts, Directory, Environment, Platform, ProjectFile, project_warnings,
+};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -74,12 +76,15 @@ impl PromptSources {
         }
     }
 
-    /// Reads the project's files, and adds a warning for each that cannot be read.
+    /// Reads the project's files, and adds a warning for each that cannot be read or that the prompt
+    /// has not room enough for.
     #[must_use]
     pub fn with_project(self, warnings: &mut Vec<String>) -> Self {
         let project = project::read(&self.cwd);
         warnings.extend(project.warnings);
-        Self { project: project.files, ..self }
+        let sources = Self { project: project.files, ..self };
+        warnings.extend(project_warnings(&sources.project_files()));
+        sources
     }
 
     /// Reads the texts about the tools that agents are to have.

@@ -248,8 +248,12 @@ fn words(question: &Question) -> String {
             text.push_str(&format!("{}\n", saved.describe()));
         }
     }
-    for line in question.argument_lines() {
+    for argument in question.argument_lines() {
+        let (line, more) = argument.split_once('\n').unwrap_or((&argument, ""));
         text.push_str(&format!("with {line}\n"));
+        if !more.is_empty() {
+            text.push_str(&mark_command(more));
+        }
     }
     let cwd = for_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
     let reason = for_terminal_line(&question.reason, GOAL_CHARS);

@@ -95,16 +95,45 @@ pub struct Question {
 
 impl Question {
     /// Returns a line for each argument beside the command, with characters that a terminal would
-    /// obey or hide written out.
+    /// obey or hide written out. The lines of a text with several follow its name, indented.
     #[must_use]
     pub fn argument_lines(&self) -> Vec<String> {
-        let line = |(name, value): (&String, &Value)| {
-            let name = Value::String(name.clone()).to_string();
-            let name = name.trim_matches('"');
-            for_question(&format!("{name}: {value}"))
-        };
-        self.arguments.iter().map(line).collect()
+        let arguments = self.arguments.iter();
+        arguments.map(|(name, value)| for_question(&argument_text(name, value))).collect()
     }
+
+    /// Returns a call without a command of its own as a question shows it: on one line if none of its
+    /// texts has several.
+    #[must_use]
+    pub fn call_text(tool: &ToolName, arguments: &Value) -> String {
+        match arguments.as_object() {
+            Some(map) if map.values().any(has_lines) => {
+                let mut text = tool.as_str().to_owned();
+                for (name, value) in map {
+                    text.push('\n');
+                    text.push_str(&argument_text(name, value));
+                }
+                text
+            }
+            _ => format!("{tool} {arguments}"),
+        }
+    }
+}
+
+/// Returns an argument as JSON on one line, or a text of several lines as they are. Those are indented,
+/// so that none of them can pass for another argument.
+fn argument_text(name: &str, value: &Value) -> String {
+    let name = Value::String(name.to_owned()).to_string();
+    let name = name.trim_matches('"');
+    match value.as_str().filter(|_| has_lines(value)) {
+        Some(text) => format!("{name}:\n    {}", text.replace('\n', "\n    ")),
+        None => format!("{name}: {value}"),
+    }
+}
+
+/// Returns whether an argument is a text of several lines.
+fn has_lines(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.trim_end_matches('\n').contains('\n'))
 }
 
 /// An answer to a question.

@@ -122,6 +122,8 @@ pub enum ArgumentRole {
     NamePattern,
     /// An address.
     Url,
+    /// A patch, which names the files that it changes.
+    Patch,
     /// The task of one child.
     Task,
     /// A list of tasks: objects with an argument that is a [`Task`](Self::Task).

@@ -279,15 +279,18 @@ impl JobStore {
     }
 
     /// Removes a job and its history. The files with its answers stay. A file that is no job is removed
-    /// too.
+    /// too. Returns whether there is a present run, which goes on to its end.
     ///
     /// # Errors
     /// If there is none of this name, or it cannot be removed.
-    pub fn remove(&self, name: &JobName) -> Result<(), JobStoreError> {
+    pub fn remove(&self, name: &JobName) -> Result<bool, JobStoreError> {
         let _lock = self.lock()?;
         self.check_there(name)?;
+        // One whose history cannot be read is held, so it does not run.
+        let history = self.present_history(name).unwrap_or_default();
         remove(&self.job_path(name))?;
-        remove(&self.history_path(name))
+        remove(&self.history_path(name))?;
+        Ok(history.last.is_some_and(|last| last.status == RunStatus::Running))
     }
 
     /// Changes the history of a job, if the job is still there. Returns whether it is.

@@ -143,7 +143,8 @@ fn asked_for(
 fn may_give(config: &DelegationConfig, entry: &CatalogEntry) -> bool {
     let spec = entry.tool.spec();
     let is_linked = matches!(entry.origin, Origin::Linked { .. });
-    let is_text = matches!(spec.subject.main(), Some((_, ArgumentRole::Text)));
+    let is_text =
+        matches!(spec.subject.main(), Some((_, ArgumentRole::Text | ArgumentRole::Patch)));
     let is_basic = is_linked && BASIC.contains(&spec.kind) && !is_text;
     config.options.tool_name == ToolFlavor::DelegateTask || is_basic
 }

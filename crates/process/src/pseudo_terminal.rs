@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, OptionalActions, Winsize};
+use rustix::termios::{tcgetattr, tcsetattr, tcsetwinsize};
 
 /// Lines of the terminal.
 const ROWS: u16 = 50;
@@ -31,6 +32,10 @@ impl PseudoTerminal {
         let theirs = rustix::fs::open(&*name, flags, Mode::empty())?;
         let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&ours, size)?;
+        // Whoever waits for a text must not be met by the echo of what it has just written.
+        let mut modes = tcgetattr(&theirs)?;
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&theirs, OptionalActions::Now, &modes)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
         Ok(Self { ours, theirs })
     }

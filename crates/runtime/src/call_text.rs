@@ -57,6 +57,7 @@ fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
             let names = text(ArgumentRole::NamePattern);
             search_phrase(verb, text(role), names, text(ArgumentRole::Path))?
         }
+        ArgumentRole::Patch => format!("{verb} {}", patch_words(text(role)?)),
         ArgumentRole::Tasks | ArgumentRole::Task => delegation_phrase(subject, verb, map)?,
         ArgumentRole::Action if spec.kind != ToolKind::Delegate => {
             let id = text(ArgumentRole::Text).map(|id| format!(" {}", visible(id)));
@@ -100,6 +101,28 @@ fn search_phrase(
     let what = title(pattern).unwrap_or_else(|| format!("\"{}\"", means(pattern)));
     let names = names.map(|names| format!(" ({})", means(names))).unwrap_or_default();
     Some(format!("{verb} {what}{place}{names}"))
+}
+
+/// Returns the files that a patch names, in its order; its text if it names none.
+fn patch_words(patch: &str) -> String {
+    const MARKS: [&str; 4] = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "+++ "];
+    let mut files: Vec<&str> = Vec::new();
+    let mut above = "";
+    for line in patch.lines() {
+        let name = MARKS.iter().find_map(|mark| line.strip_prefix(mark));
+        // Of the two names of a removed file the first says which.
+        let is_removed = name == Some("/dev/null");
+        let name = if is_removed { above.strip_prefix("--- ") } else { name };
+        // In a hunk, `+++ ` is an added line.
+        let is_heading = !line.starts_with('+') || above.starts_with("--- ");
+        above = line;
+        let Some(name) = name.filter(|_| is_heading) else { continue };
+        let name = name.strip_prefix("a/").or(name.strip_prefix("b/")).unwrap_or(name);
+        if !files.contains(&name) {
+            files.push(name);
+        }
+    }
+    if files.is_empty() { visible(patch) } else { visible(&files.join(", ")) }
 }
 
 /// Returns the name of the group that a regular expression begins with, as words.
@@ -322,6 +345,25 @@ mod tests {
                 r#"{"goal":"No","description":"Count the tests"}"#,
                 "delegate: Count the tests",
             ),
+        ] {
+            assert_eq!(of_call(tool, arguments), words, "{tool} {arguments}");
+        }
+    }
+
+    #[test]
+    fn a_patch_is_the_files_that_it_names() {
+        for (tool, arguments, words) in [
+            (
+                "apply_patch",
+                r#"{"patch":"*** Begin Patch\n*** Update File: a.rs\n-a\n+b\n*** Delete File: b.rs\n"}"#,
+                "patch a.rs, b.rs",
+            ),
+            (
+                "apply_patch",
+                r#"{"patch":"--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-x\n+++ y\n--- a/old\n+++ /dev/null\n"}"#,
+                "patch a.rs, old",
+            ),
+            ("apply_patch", r#"{"patch":"what\n\u001b[2Jis it"}"#, r"patch what ⏎ \u{1b}[2Jis it"),
         ] {
             assert_eq!(of_call(tool, arguments), words, "{tool} {arguments}");
         }

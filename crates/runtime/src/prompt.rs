@@ -177,19 +177,19 @@ fn environment(environment: &Environment<'_>) -> Result<Section, FillError> {
     Ok(Section::plain(&lines))
 }
 
-/// The project's files, each in a frame, the first ones whole as far as there is room.
+/// The project's files, each in a frame, as far as there is room.
 fn project(files: &[ProjectFile<'_>]) -> Result<Vec<Section>, FillError> {
     let mut sections = Vec::new();
     let mut left_out = Vec::new();
-    let mut room = PROJECT_BYTES;
-    for file in files.iter().filter(|file| !file.text.trim().is_empty()) {
+    for (file, head) in files.iter().zip(project_heads(files)) {
         let path = visible(file.path);
-        if room < PROJECT_FILE_LEAST {
+        let Some(head) = head else {
             left_out.push(format!("{path} ({} bytes)", file.text.len()));
             continue;
+        };
+        if head.trim().is_empty() {
+            continue;
         }
-        let head = truncate_lines(file.text, room.min(PROJECT_FILE_BYTES));
-        room -= head.len();
         sections.push(Section::quoted(&path, &Source::project(file.path), head));
         if head.len() < file.text.len() {
             let bytes = (file.text.len() - head.len()).to_string();
@@ -205,6 +205,49 @@ fn project(files: &[ProjectFile<'_>]) -> Result<Vec<Section>, FillError> {
         sections.insert(0, Section::own("Project", PROJECT));
     }
     Ok(sections)
+}
+
+/// Returns what a prompt shows of each file; `None` of one without room. Files of the last directory,
+/// the nearest one, get room first, so that what is most about the work is there.
+fn project_heads<'a>(files: &[ProjectFile<'a>]) -> Vec<Option<&'a str>> {
+    let directory = |file: &ProjectFile<'a>| Path::new(file.path).parent();
+    let mut heads = Vec::with_capacity(files.len());
+    let mut room = PROJECT_BYTES;
+    for together in files.chunk_by(|one, other| directory(one) == directory(other)).rev() {
+        let mut own = Vec::with_capacity(together.len());
+        for file in together {
+            let head = match file.text {
+                text if text.trim().is_empty() => Some(""),
+                _ if room < PROJECT_FILE_LEAST => None,
+                text => Some(truncate_lines(text, room.min(PROJECT_FILE_BYTES))),
+            };
+            room -= head.map_or(0, str::len);
+            own.push(head);
+        }
+        heads.splice(0..0, own);
+    }
+    heads
+}
+
+/// Returns a warning for the person about each file of which a prompt shows less than all.
+#[must_use]
+pub fn project_warnings(files: &[ProjectFile<'_>]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (file, head) in files.iter().zip(project_heads(files)) {
+        let (path, bytes) = (visible(file.path), file.text.len());
+        match head.map(str::len) {
+            None => warnings.push(format!(
+                "{path} ({bytes} bytes) is not in the prompt: project files have room for \
+                 {PROJECT_BYTES} bytes, and nearer ones come first; shorten them"
+            )),
+            Some(shown) if shown < bytes && shown > 0 => warnings.push(format!(
+                "{path} has {bytes} bytes, and {shown} are in the prompt: a project file has room \
+                 for {PROJECT_FILE_BYTES} bytes, all together for {PROJECT_BYTES}; shorten it"
+            )),
+            Some(_) => {}
+        }
+    }
+    warnings
 }
 
 /// A name from the file system on one line, with nothing hidden in it.
@@ -329,6 +372,34 @@ mod tests {
         [d (19998 bytes), e\n# f (9 bytes) are left out here for lack of room; read them when they matter.]
         "
         );
+    }
+
+    #[test]
+    fn the_nearest_files_have_room_first() {
+        let files = [
+            ("AGENTS.md", 10_000),
+            ("CLAUDE.md", 10_000),
+            ("a/AGENTS.md", 10_000),
+            ("a/b/AGENTS.md", 20_000),
+            ("a/b/c/.cursorrules", 10_000),
+        ];
+        insta::assert_snapshot!(project_of(&files), @"
+        10059 bytes
+        2832 bytes
+        [7227 more bytes of CLAUDE.md are left out here; read the file for the rest.]
+        10063 bytes
+        16448 bytes
+        [3618 more bytes of a/b/AGENTS.md are left out here; read the file for the rest.]
+        10077 bytes
+        ");
+        let texts: Vec<(&str, String)> =
+            files.iter().map(|(path, bytes)| (*path, "1234567\n".repeat(bytes / 8))).collect();
+        let files: Vec<_> = texts.iter().map(|(path, text)| ProjectFile { path, text }).collect();
+        insta::assert_snapshot!(project_warnings(&files).join("\n"), @"
+        CLAUDE.md has 10000 bytes, and 2768 are in the prompt: a project file has room for 16384 bytes, all together for 49152; shorten it
+        a/b/AGENTS.md has 20000 bytes, and 16384 are in the prompt: a project file has room for 16384 bytes, all together for 49152; shorten it
+        ");
+        assert_eq!(project_warnings(files.get(2..3).unwrap()), [""; 0]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::store::{Disk, OpenError};
 
 /// Maximum bytes of a command that a question shows whole.
 const WHOLE_BYTES: usize = 32 * 1024;
+/// Maximum line breaks of a command that a question shows whole.
+const WHOLE_LINES: usize = 200;
 /// Maximum bytes of a command that can be approved.
 const MAX_BYTES: usize = 1024 * 1024;
 
@@ -26,7 +28,8 @@ pub(crate) fn with_saved_command<'q>(
     question: &'q Question,
 ) -> Result<Cow<'q, Question>, ApprovalAnswer> {
     let bytes = question.command.len();
-    if bytes <= WHOLE_BYTES {
+    let lines = question.command.matches('\n').count();
+    if bytes <= WHOLE_BYTES && lines <= WHOLE_LINES {
         return Ok(Cow::Borrowed(question));
     }
     if bytes > MAX_BYTES {
@@ -41,7 +44,8 @@ pub(crate) fn with_saved_command<'q>(
     save(disk, &path, &question.command).map_err(|error| {
         let reason = format!(
             "the call has {bytes} bytes, too many to be shown whole, and {} cannot be written \
-             for the user to read: {error}. Make it shorter than {WHOLE_BYTES} bytes",
+             for the user to read: {error}. Make it shorter than {WHOLE_BYTES} bytes and \
+             {WHOLE_LINES} lines",
             path.display()
         );
         ApprovalAnswer { reason, ..ApprovalAnswer::no("a failure of the storage") }

@@ -47,6 +47,8 @@ use sources::output_sources;
 
 /// Maximum bytes of the arguments that a question shows beside a command.
 const BESIDE_BYTES: usize = 2048;
+/// Maximum line breaks in them.
+const BESIDE_LINES: usize = 20;
 
 /// A call that may run.
 struct AdmittedCall<'a> {
@@ -469,10 +471,12 @@ impl Drop for WaitForAnswer {
 /// too many other arguments.
 fn shown_call(tool: &ToolSpec, arguments: &Value) -> (String, Map<String, Value>) {
     let fits = |others: &Map<String, Value>| {
+        let lines = |value: &Value| value.as_str().map_or(0, |text| text.matches('\n').count());
         serde_json::to_string(others).is_ok_and(|text| text.len() <= BESIDE_BYTES)
+            && others.values().map(lines).sum::<usize>() <= BESIDE_LINES
     };
     let split = tool.split_command(arguments).filter(|(_, others)| fits(others));
-    split.unwrap_or_else(|| (format!("{} {arguments}", tool.decl.name), Map::new()))
+    split.unwrap_or_else(|| (Question::call_text(&tool.decl.name, arguments), Map::new()))
 }
 
 /// Returns where a call would work. Only commands may have a place other than the agent's, so the

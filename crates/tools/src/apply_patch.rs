@@ -68,7 +68,7 @@ impl TypedTool for ApplyPatch {
                 ),
             ],
             kind: ToolKind::Edit,
-            subject: Subject::new(Some("patch".into()), "patch", ArgumentRole::Text),
+            subject: Subject::new(Some("patch".into()), "patch", ArgumentRole::Patch),
             ..ToolSpec::effectful(spec_of::<Args>("apply_patch", DESCRIPTION), Effects::WritesFiles)
         }
     }

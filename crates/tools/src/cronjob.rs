@@ -206,8 +206,9 @@ impl JobCall<'_> {
                 Ok(self.with_next(done, &job))
             }
             CronAction::Remove => {
-                self.store.remove(&name).map_err(store_error)?;
-                Ok(format!("removed: {name}"))
+                let runs = self.store.remove(&name).map_err(store_error)?;
+                let still = if runs { "; its present run goes on to its end" } else { "" };
+                Ok(format!("removed: {name}{still}"))
             }
             CronAction::Run => Ok(match self.store.request_run(&name).map_err(store_error)? {
                 true => format!("{name} runs now, and runs once more after that"),

@@ -34,6 +34,9 @@ pub(crate) struct ExistingFile {
     pub(crate) version: FileVersion,
     /// Its content, if that is not too large to be held.
     pub(crate) bytes: Option<Vec<u8>>,
+    /// The open file. As long as it is, no new file gets its inode number, by which a change is
+    /// noticed: files of the same tick of the clock may have the same times.
+    pub(crate) _open: Option<File>,
 }
 
 impl ExistingFile {
@@ -61,7 +64,7 @@ impl ExistingFile {
             }
         }
         let sha256 = data_encoding::HEXLOWER.encode(&sum.finalize());
-        Ok(Self { meta, version: FileVersion { sha256, bytes }, bytes: kept })
+        Ok(Self { meta, version: FileVersion { sha256, bytes }, bytes: kept, _open: Some(file) })
     }
 
     /// Whether the agent may change this: a note when it may in spite of a change.

@@ -6,7 +6,7 @@ use cap_std::fs::{Dir, Metadata};
 use deputize_core::file_state::FileVersion;
 use deputize_core::{ToolCx, ToolEffect, ToolError, ToolOutput};
 
-use crate::atomic_write::{TemporaryFile, check_unchanged};
+use crate::atomic_write::{TemporaryFile, check_unchanged, wait_for_turn};
 use crate::blocking::still_wanted;
 use crate::existing_file::ExistingFile;
 use crate::granted_path::GrantedPath;
@@ -59,7 +59,7 @@ impl FileUpdate {
         let ready = ReadyChange { change: self, dir, name, temporary: None, created };
         let Some(content) = content else { return Ok(ready) };
         let dir = ready.dir.try_clone().map_err(failed)?;
-        let temporary = TemporaryFile::create(cx, dir, name).map_err(failed)?;
+        let temporary = TemporaryFile::create(cx, &self.place, dir).map_err(failed)?;
         let mode_of = self.old.as_ref().map(|old| &old.meta).or(self.mode_of.as_ref());
         temporary.fill(&self.place, content, mode_of)?;
         Ok(ReadyChange { temporary: Some(temporary), ..ready })
@@ -77,6 +77,19 @@ struct ReadyChange<'c> {
 }
 
 impl ReadyChange<'_> {
+    /// Makes the change if no other session came first.
+    fn make_in_turn(self, cx: &ToolCx) -> Result<(), PathError> {
+        let _turn = wait_for_turn(cx, &self.dir);
+        self.check_unchanged()?;
+        self.make()
+    }
+
+    /// Fails if something else is there than when the change was made up.
+    fn check_unchanged(&self) -> Result<(), PathError> {
+        let old = self.change.old.as_ref().map(|old| &old.meta);
+        check_unchanged(&self.change.place, &self.dir, self.name, old)
+    }
+
     fn make(self) -> Result<(), PathError> {
         let made = match self.temporary {
             Some(temporary) => temporary.move_to(self.name),
@@ -109,12 +122,12 @@ pub(crate) fn make_all(
         created.add(std::mem::take(&mut prepared.created));
         ready.push(prepared);
     }
-    for ReadyChange { change, dir, name, .. } in &ready {
-        check_unchanged(&change.place, dir, name, change.old.as_ref().map(|old| &old.meta))?;
+    for change in &ready {
+        change.check_unchanged()?;
     }
     still_wanted(cx)?;
     for (index, change) in ready.into_iter().enumerate() {
-        if let Err(error) = change.make() {
+        if let Err(error) = change.make_in_turn(cx) {
             let made = changes.get(..index).unwrap_or_default();
             return Err(undo(cx, made, error));
         }
@@ -174,7 +187,8 @@ mod tests {
         let mut last = change(&bench, "d", None);
         // No file is removed there, because it is a directory.
         let meta = last.place.metadata().unwrap();
-        last.old = Some(ExistingFile { meta, version: FileVersion::of(b""), bytes: None });
+        let version = FileVersion::of(b"");
+        last.old = Some(ExistingFile { meta, version, bytes: None, _open: None });
         let changes = [
             change(&bench, "a", Some("new a")),
             change(&bench, "new/er/x", Some("x")),

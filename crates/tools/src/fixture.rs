@@ -61,14 +61,7 @@ impl ToolFixture {
         }
         let roots = BTreeSet::from([base.join("w")]);
         let grant = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };
-        let session = SessionView {
-            id: SessionId::literal("s"),
-            spill: base.join("spill"),
-            files: FileLedger::default(),
-            settings: ResourceMap::default(),
-            spawn: Arc::new(NoAgents),
-            control: Arc::new(NoAgents),
-        };
+        let session = session("s", base.join("spill"));
         session.settings.get_or_insert_with(|| settings);
         let agent = AgentId::root(&session.id);
         let cx = context(agent, &base.join("w"), &grant, Arc::new(session));
@@ -80,6 +73,13 @@ impl ToolFixture {
         let settings = Settings::of(&self.cx);
         self.cx.agent.store.close().await;
         Self::over(self.temp, Settings::clone(&settings))
+    }
+
+    /// An agent of another session in the same directory, as another program has it.
+    pub(crate) fn other_session(&self, id: &'static str) -> ToolCx {
+        let session = session(id, self.cx.agent.session.spill.clone());
+        let grant = self.cx.agent.spec.grant.clone();
+        context(AgentId::root(&session.id), &self.root(), &grant, Arc::new(session))
     }
 
     /// A second agent of the same session with rights of its own.
@@ -218,6 +218,18 @@ pub(crate) async fn result<T: TypedTool>(cx: &ToolCx, tool: T, arguments: Value)
     let mut cx = cx.clone();
     cx.call.slot += 1;
     erase(tool).call(arguments, &cx).await
+}
+
+/// A session without any agent.
+fn session(id: &'static str, spill: PathBuf) -> SessionView {
+    SessionView {
+        id: SessionId::literal(id),
+        spill,
+        files: FileLedger::default(),
+        settings: ResourceMap::default(),
+        spawn: Arc::new(NoAgents),
+        control: Arc::new(NoAgents),
+    }
 }
 
 fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) -> ToolCx {

@@ -144,6 +144,12 @@ impl GrantedPath {
         &self.dir
     }
 
+    /// The outermost directory of the session around it.
+    pub(crate) fn session_root(&self, cx: &ToolCx) -> Arc<Dir> {
+        let around = GrantedRoots::in_session(cx).around(&self.root);
+        around.unwrap_or_else(|| Arc::clone(&self.dir))
+    }
+
     /// The path beneath [`GrantedPath::root`]; `.` for the root itself.
     pub(crate) fn rel(&self) -> &Path {
         &self.rel

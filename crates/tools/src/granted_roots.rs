@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rustix::fs::{fstat, stat};
 
 use crate::canonical_path::{canonical, tidy};
+use crate::leftovers::remove_leftovers;
 use crate::path_error::PathError;
 use crate::shown::shown;
 
@@ -38,6 +39,19 @@ impl GrantedRoots {
         let roots = Self::default();
         let _later = roots.first(root);
         roots
+    }
+
+    /// Removes the temporary files that killed sessions left in these directories. Call it when a session
+    /// begins.
+    pub fn remove_leftovers(&self) {
+        for (_, dir) in self.0.lock().iter() {
+            remove_leftovers(dir);
+        }
+    }
+
+    /// Returns the directory that was opened first of those around a root.
+    pub(crate) fn around(&self, root: &Path) -> Option<Arc<Dir>> {
+        find(&self.0.lock(), |above| root.starts_with(above)).map(|(_, dir)| Arc::clone(dir))
     }
 
     pub(crate) fn in_session(cx: &ToolCx) -> Arc<Self> {

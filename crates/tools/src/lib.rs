@@ -45,6 +45,7 @@ pub mod fuzz;
 mod granted_path;
 mod granted_roots;
 mod indent;
+mod leftovers;
 mod list_dir;
 mod matching;
 mod memory;

@@ -518,4 +518,21 @@ mod tests {
         assert!(end.ends_with("exit code 5]"), "{end}");
         bench.cx.agent.store.close().await;
     }
+
+    #[tokio::test]
+    async fn at_a_terminal_no_wait_is_met_by_what_was_written() {
+        let bench = bench();
+        let command = "read -r word; read -r other; echo \"got $word\"; exec cat";
+        let pty = json!({"command": command, "background": true, "pty": true});
+        bench.call(TerminalTool, pty).await;
+        let write = |text: &str, until: &str| json!({"action": "write", "id": "p1", "text": text, "until": until});
+        process(&bench, write("word\n", "")).await;
+        let answer = process(&bench, write("other\n", "word")).await;
+        assert!(answer.contains("got word") && answer.matches("word").count() == 1, "{answer}");
+        let answer = process(&bench, write("to cat\n", "to cat")).await;
+        assert_eq!(answer.matches("to cat").count(), 1, "{answer}");
+        assert!(answer.contains("the text has come"), "{answer}");
+        process(&bench, json!({"action": "kill", "id": "p1"})).await;
+        bench.cx.agent.store.close().await;
+    }
 }

@@ -54,6 +54,8 @@ const NAMES: [&str; 16] = [
 ];
 /// A value of such a name is a secret from this length, if it has letters and digits.
 const VALUE_CHARS: usize = 8;
+/// Names that also speak of code: what follows may be the ID of a commit.
+const NAMES_BEFORE_COMMITS: [&str; 2] = ["token", "pass"];
 
 /// Returns what in a text looks like a secret, or is one of this program. Such a text is not kept for
 /// later sessions.
@@ -133,13 +135,15 @@ fn named_value(text: &str) -> Option<&'static str> {
             let (before, rest) = (lower.get(..at), lower.get(at + name.len()..));
             // A bypass is none.
             let is_word = !before.unwrap_or_default().ends_with(|c: char| c.is_alphanumeric());
-            (is_word || *name != "pass") && has_value(rest.unwrap_or_default())
+            let may_name_commit = NAMES_BEFORE_COMMITS.contains(name);
+            (is_word || *name != "pass") && has_value(rest.unwrap_or_default(), may_name_commit)
         })
     })
 }
 
-/// Whether a text begins with the value of the name before it.
-fn has_value(rest: &str) -> bool {
+/// Whether a text begins with the value of the name before it. Behind a blank alone, a word that may be
+/// the ID of a commit is none if `may_name_commit`.
+fn has_value(rest: &str, may_name_commit: bool) -> bool {
     let quotes = ['"', '\'', '`'];
     let rest = rest.trim_start_matches(quotes);
     let words = rest.trim_start();
@@ -151,12 +155,19 @@ fn has_value(rest: &str) -> bool {
     let value = value.split(|c: char| c.is_whitespace() || "\"'`,;".contains(c)).next();
     value.is_some_and(|value| {
         let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
-        let is_key = value.len() >= KEY_CHARS && value.bytes().all(|b| b.is_ascii_alphanumeric());
+        let is_key = value.len() >= KEY_CHARS
+            && value.bytes().all(|b| b.is_ascii_alphanumeric())
+            && !(may_name_commit && is_commit_id(value));
         (is_key || marked.is_some() && value.len() >= VALUE_CHARS)
             && has(u8::is_ascii_digit)
             && has(u8::is_ascii_alphabetic)
             && !value.contains("://")
     })
+}
+
+/// Whether a word may be the ID of a commit, whole or shortened.
+fn is_commit_id(word: &str) -> bool {
+    (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

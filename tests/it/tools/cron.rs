@@ -113,8 +113,8 @@ async fn a_question_about_a_job_shows_what_it_does_now() {
         let screen = screen.replace("\r\n", "\n");
         for part in [
             "with present schedule: \"every 9d\"\n",
-            "with present prompt: \"Send\\nreports.\\u{202e} Look. Look.",
-            " bytes more)\"\n",
+            "with present prompt:\n  |     Send\n  |     reports.\\u{202e} Look. Look.",
+            " bytes more)\n",
             "with present toolsets: \"file_read\"\n",
             "with present folder: ",
         ] {

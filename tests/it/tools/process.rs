@@ -104,6 +104,9 @@ async fn python_on_a_terminal_is_talked_to() {
         ],
     )
     .await;
+    // What it prints is there, and what was written is not.
+    assert!(results[1].contains("42") && !results[1].contains("6 * 7"), "{results:#?}");
+    assert!(!results[2].contains("isatty"), "{results:#?}");
     assert!(results[1].contains("the text has come"), "{results:#?}");
     assert!(results[2].contains("the text has come"), "{results:#?}");
     assert!(results[4].contains("exit code 4"), "{results:#?}");
@@ -226,11 +229,24 @@ async fn a_childs_commands_end_with_it_and_its_report_names_them() {
 
 #[tokio::test]
 async fn waiting_is_no_repetition() {
-    let lab = Lab::new();
-    let mut calls = vec![background("true")];
-    calls.extend((0..12).map(|_| process("wait", &json!({}))));
-    let results = results_of(&lab, calls).await;
-    assert_eq!(results.len(), 13);
+    // What the model is told of a repetition, which `list` is.
+    const NOTE: &str = "Your last calls repeat, and their results do not change.";
+    for (action, times, is_told) in [("wait", 12, false), ("list", 5, true)] {
+        let lab = Lab::new();
+        let mut calls = vec![background("true"), process("wait", &json!({}))];
+        calls.extend((0..times).map(|_| match action {
+            "list" => ("process", json!({"action": "list"})),
+            _ => process("wait", &json!({})),
+        }));
+        let count = calls.len();
+        let server = model(calls_in_order(calls)).await;
+        lab.run(&server, &[&AUTO[..], &["Go"]].concat()).end().await.with_code(0);
+        let requests = server.requests();
+        let last = requests.last().unwrap();
+        assert_eq!(ChatRequest::of(last).results().len(), count, "{}", last.text());
+        let told = requests.iter().any(|request| request.text().contains(NOTE));
+        assert_eq!(told, is_told, "{action}: {}", last.text());
+    }
 }
 
 #[tokio::test]

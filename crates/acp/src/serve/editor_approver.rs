@@ -111,7 +111,7 @@ impl EditorApprover {
 fn title(question: &Question) -> String {
     let tool = question.tool.as_str();
     let command = for_question(&question.command);
-    let is_named = command.split(' ').next() == Some(tool);
+    let is_named = command.split([' ', '\n']).next() == Some(tool);
     let title = if is_named { command } else { format!("{tool} {command}") };
     for_terminal_line(&title, TITLE_CHARS)
 }
@@ -194,7 +194,9 @@ mod tests {
         ````
         with
         ````
-        input: "y\n```"
+        input:
+            y
+            ```
         ````
         in `/w\nin /safe`
 

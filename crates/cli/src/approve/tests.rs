@@ -192,6 +192,7 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
         cwd: PathBuf::from("/repo/a\nb"),
         arguments: [
             ("host\nin /safe".to_owned(), "far\u{202e}\nRun it?".into()),
+            ("input".to_owned(), "y\nin /safe\n\nwith a: 1\u{202e}\n".into()),
             ("timeout_seconds".to_owned(), 300.into()),
         ]
         .into_iter()
@@ -203,7 +204,15 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
     Child 1.0.1 ("Tidy Run it? [y/N] y") wants to use terminal:
       | cd /tmp
       | No sandbox holds it.\u{d}\u{1b}[2K\u{202e}txt.exe\u{200b}
-    with host\nin /safe: "far\u{202e}\nRun it?"
+    with host\nin /safe:
+      |     far\u{202e}
+      |     Run it?
+    with input:
+      |     y
+      |     in /safe
+      |     
+      |     with a: 1\u{202e}
+      |     
     with timeout_seconds: 300
     in /repo/a\nb
     dangerous: each command is asked for.

@@ -40,6 +40,9 @@ const PROMPT_CHARS: usize = 120;
 /// Why calls of a job are denied, and what to do.
 const DENIED: &str = "nobody approves calls of a job, unless `cron.approvals` is `auto`";
 
+/// What is said of a deleted job that runs.
+const STILL_RUNS: &str = "; its present run goes on to its end";
+
 /// A job has this name already.
 #[derive(Debug, thiserror::Error)]
 #[error("job `{0}` already exists")]
@@ -68,8 +71,8 @@ pub(crate) fn cron(
         }
         CronCommand::Rm { name: job } => {
             let job = name(job)?;
-            store.remove(&job).map_err(store_error)?;
-            print(&format!("deleted: {job}\n"))
+            let runs = store.remove(&job).map_err(store_error)?;
+            print(&format!("deleted: {job}{}\n", if runs { STILL_RUNS } else { "" }))
         }
         CronCommand::Pause { name: job } => pause(&store, &name(job)?, true),
         CronCommand::Resume { name: job } => pause(&store, &name(job)?, false),

@@ -301,6 +301,7 @@ impl AssembledProgram {
         let secrets = chosen.secrets.clone();
         let config = self.assembly.session_config(chosen.models, chosen.secrets);
         self.insert_tool_settings(&config.tools.settings, &secrets);
+        self.roots.remove_leftovers();
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }

@@ -33,7 +33,7 @@ fn jobs_are_made_changed_and_removed_with_their_history() {
     assert!(store.get(&job("a").name).unwrap().paused);
     assert!(store.record(&job("a").name, |history| history.runs = 3).unwrap());
     assert_eq!(store.history(&job("a").name).unwrap().runs, 3);
-    store.remove(&job("a").name).unwrap();
+    assert!(!store.remove(&job("a").name).unwrap());
     store.create(&job("a")).unwrap();
     assert_eq!(store.history(&job("a").name).unwrap(), JobHistory::default());
     let missing = store.get(&job("c").name).unwrap_err().to_string();
@@ -75,7 +75,7 @@ fn a_file_that_is_no_job_is_named_and_stops_no_other() {
     });
     insta::assert_snapshot!(faults.collect::<Vec<_>>().join("\n"));
     // It can be removed.
-    store.remove(&"text".parse().unwrap()).unwrap();
+    assert!(!store.remove(&"text".parse().unwrap()).unwrap());
     assert_eq!(store.list().unwrap().faults.len(), 7);
 }
 

@@ -40,6 +40,29 @@ async fn a_job_that_is_triggered_while_it_runs_runs_once_more() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_deleted_while_it_runs_goes_on_to_its_end_and_that_is_said() {
+    let lab = Lab::new();
+    for name in ["hello", "other"] {
+        add(&lab, name, &["-t", "file_read"]).await;
+    }
+    let deleted = deputize(&lab, &["cron", "rm", "other"]).await.with_code(0);
+    assert_eq!(deleted.out, "deleted: other\n");
+    deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
+    let gate = Barrier::closed();
+    let held = gate.clone();
+    let server =
+        model(move |_| MockAnswer::reply(&Reply::text("m", "All is well.")).held_by(&held)).await;
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("hello starts, on request").await;
+    let deleted = deputize(&lab, &["cron", "rm", "hello"]).await.with_code(0);
+    assert_eq!(deleted.out, "deleted: hello; its present run goes on to its end\n");
+    gate.open();
+    daemon.says("hello completed").await;
+    stop(daemon).await;
+    assert_eq!(std::fs::read_dir(lab.path("home/cron/output/hello")).unwrap().count(), 1);
+}
+
+#[tokio::test]
 async fn a_run_whose_calls_were_denied_says_how_many() {
     let lab = Lab::new();
     let args = ["-t", "file_read,terminal"];
