@@ -261,7 +261,7 @@ fn end_of_part(text: &str, start: usize, most: usize) -> usize {
 /// Says what the page was refused.
 fn refusal_notes(refusals: &[Refusal]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    for refusal in refusals {
+    for refusal in refusals.iter().filter(|refusal| !refusal.is_own) {
         let note = format!("refused to the page: {}", for_terminal_line(&refusal.reason, 300));
         if !notes.contains(&note) {
             notes.push(note);

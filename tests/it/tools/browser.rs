@@ -161,6 +161,8 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         at("file:///etc/passwd"),
         at("chrome://version/"),
         at("javascript:1"),
+        at("https://passwordsleakcheck-pa.googleapis.com/"),
+        at("http://update.googleapis.com/"),
         open(&site, "<p>The browser lives."),
     ];
     let actual = results(&Lab::new(), &site, &[], calls).await;
@@ -176,11 +178,14 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         "only http and https addresses can be fetched, not `file:`",
         "not `chrome:`",
         "not `javascript:`",
+        "/ was not loaded: only Chromium itself asks passwordsleakcheck-pa.googleapis.com: nothing is",
+        "/ was not loaded: only Chromium itself asks update.googleapis.com: nothing is sent there",
         "The browser lives.",
     ];
     for (actual, wanted) in actual.iter().zip(wanted) {
         assert!(actual.contains(wanted), "{actual}\n--- wanted ---\n{wanted}");
         assert!(!actual.contains("secret") && !actual.contains("root:"), "{actual}");
+        assert!(!actual.contains("to the page: only Chromium"), "{actual}");
     }
     for refused in [
         "[refused to the page: 127.0.0.1 resolves to a private address (127.0.0.1)]",
@@ -224,6 +229,49 @@ async fn nothing_leaves_over_udp() {
     let actual = results(&lab, &site, &["--set", &program], calls).await;
     assert!(stun.recv(&mut [0; 100]).is_err(), "a datagram arrived: {actual:?}");
     assert!(actual[1].contains("found: 0"), "{}", actual[1]);
+}
+
+/// Chromium would send its maker a part of the hash of a password that a page is sent.
+#[tokio::test]
+async fn nobody_is_asked_about_a_password() {
+    require!(chromium());
+    let form = "<form action=/in method=post><input name=user autocomplete=username>\
+        <input type=password name=pass autocomplete=current-password><button>Sign in</button>";
+    // A proxy of the test stands in for that of the program, and answers for the site.
+    let proxy = MockServer::start_with(move |request| {
+        match request.path.strip_prefix("http://login.test") {
+            Some("/") => MockAnswer::body("text/html", form),
+            Some(path) => MockAnswer::body("text/html", format!("<p>Here is {path}")),
+            None => MockAnswer::body("text/html", "").status(403),
+        }
+    });
+    let proxy = proxy.await.unwrap();
+    let lab = Lab::new();
+    let script = lab.path("chromium");
+    let start = format!(
+        "#!/bin/sh\nfor it; do shift; case $it in --proxy-server=*) it=--proxy-server=http://{};; esac; \
+         set -- \"$@\" \"$it\"; done\nexec chromium \"$@\"\n",
+        host(&proxy)
+    );
+    fs::write(&script, start).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = format!("browser.program={}", script.display());
+    let at = |path: &str| ("browser_open", json!({"url": format!("http://login.test{path}")}));
+    let calls = vec![
+        at("/"),
+        type_text(1, "ann@example.com"),
+        type_text(2, "Sup3rSecretPass!"),
+        click(3),
+        at("/next"),
+        at("/last"),
+        ("browser_snapshot", json!({})),
+    ];
+    let actual = results(&lab, &proxy, &["--set", &program, "--approve", "auto"], calls).await;
+    assert!(actual[3].contains("Here is /in"), "{}", actual[3]);
+    let requests = proxy.requests();
+    let asked: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();
+    assert!(asked.contains(&"update.googleapis.com:443"), "{asked:?}");
+    assert!(!asked.iter().any(|path| path.contains("passwordsleakcheck")), "{asked:?}");
 }
 
 #[tokio::test]
