@@ -375,6 +375,10 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
     let site = MockServer::start_with(|request| match request.path.as_str() {
         "/long" => MockAnswer::body("text/html", "<p>0123456789 0123456789</p>".repeat(2_000)),
         "/deep" => MockAnswer::body("text/html", "<div>".repeat(5_000) + "<button>Deep</button>"),
+        "/log" => MockAnswer::body("text/plain", "one  line\n  [7] of a log\n".repeat(2_000)),
+        "/line" => {
+            MockAnswer::body("text/html", format!("<p>{}", "[7] of one line ".repeat(2_000)))
+        }
         path => site_with_loop(path),
     })
     .await
@@ -387,6 +391,9 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
         at("/deep"),
         at("/loop"),
         at("/fine"),
+        at("/log"),
+        at("/line"),
+        ("browser_snapshot", json!({"offset": 16_384})),
     ];
     // Twice this time is the most that a page may take.
     let set = ["--set", "browser.timeout_seconds=4"];
@@ -402,6 +409,12 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
     assert!(actual[3].contains("address: "), "{}", actual[3]);
     assert!(actual[4].contains("did not answer within 8 s and was ended"), "{}", actual[4]);
     assert!(actual[5].contains("Fine."), "{}", actual[5]);
+    let lines = "one  line\n\"  [7] of a log\"\none  line\n";
+    assert!(actual[6].len() > 16_000 && actual[6].contains(lines), "{}", actual[6]);
+    assert!(actual[6].contains("; to read on, take a snapshot with offset 16"), "{}", actual[6]);
+    assert!(actual[7].contains("; to read on, take a snapshot with offset 16384"), "{}", actual[7]);
+    assert!(actual[8].contains(">\n…"), "{}", actual[8]);
+    assert!(actual[8].contains("of one line\"\n"), "{}", actual[8]);
 }
 
 fn site_with_loop(path: &str) -> MockAnswer {
