@@ -560,14 +560,18 @@ async fn without_a_browser_the_tools_are_not_sent() {
     let args = ["doctor", "--set", "browser.enabled=true", "--set", "browser.program=/no/such"];
     let doctor = RunningProgram::start(lab.deputize(&args)).end().await;
     assert!(doctor.out.contains("program `/no/such` does not exist"), "{}", doctor.out);
-    // What a script that starts the browser says behind the version is no part of it.
+    // What a script that starts the browser says beside the version is no part of it.
     let script = lab.path("chromium");
-    fs::write(&script, "#!/bin/sh\necho 'Chromium 999.9'\necho 'a note of the script'\n").unwrap();
+    fs::write(
+        &script,
+        "#!/bin/sh\necho 'a complaint' >&2\necho 'Chromium 999.9'\necho 'a note of the script'\n",
+    )
+    .unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let program = format!("browser.program={}", script.display());
     let args = ["doctor", "--set", "browser.enabled=true", "--set", &program];
     let doctor = RunningProgram::start(lab.deputize(&args)).end().await;
-    let version = format!("Chromium 999.9, {}", script.display());
+    let version = format!(" Chromium 999.9, {}", script.display());
     assert!(doctor.out.contains(&version), "{}", doctor.out);
     let missing =
         list(&["--set", "browser.enabled=true", "--set", "browser.program=/no/such"]).await;
