@@ -208,9 +208,18 @@ pub fn describe_result(text: &str, most: usize) -> String {
     };
     let words = match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
-        _ => text.lines().map(line).collect::<Vec<_>>().join(" "),
+        _ => {
+            let mut words = String::new();
+            for text in text.lines().filter(|text| !text.trim().is_empty()) {
+                // Behind a sign that ends something, a space is enough.
+                let is_end = words.is_empty() || words.trim_end().ends_with([':', ';', ',', '.']);
+                words.push_str(if is_end { " " } else { " ⏎ " });
+                words.push_str(&line(text));
+            }
+            words
+        }
     };
-    truncate_words(&for_terminal_line(&words, text.len()), most)
+    truncate_words(&for_terminal_line(&words, words.len()), most)
 }
 
 /// `key: value` for each argument.
@@ -432,7 +441,13 @@ mod tests {
         );
         assert_eq!(
             describe_result("error: gone\n{\"found\": [1, 2]}\n", 300),
-            "gone (found: [1, 2])"
+            "gone ⏎ (found: [1, 2])"
+        );
+        let mistakes =
+            "they do not fit its schema:\n\"path\" is a required property\nno argument `pth`";
+        assert_eq!(
+            describe_result(mistakes, 300),
+            "they do not fit its schema: \"path\" is a required property ⏎ no argument `pth`"
         );
         assert_eq!(
             describe_result("the server said: {\"code\": 7, \"why\": \"gone\"}", 300),
