@@ -95,6 +95,10 @@ fn search_phrase(
     let means = |text: &str| truncate_words(&visible(text), MEANS_CHARS);
     let place = path.map(|path| format!(" in {}", visible(path))).unwrap_or_default();
     let Some(pattern) = pattern else {
+        if verb != "search" {
+            // It is one of something else than files.
+            return Some(verb.to_owned());
+        }
         let names = names.map_or_else(|| "files".to_owned(), means);
         return Some(format!("find {names}{place}"));
     };
@@ -357,6 +361,18 @@ mod tests {
         ] {
             assert_eq!(of_call(tool, arguments), words, "{tool} {arguments}");
         }
+    }
+
+    #[test]
+    fn a_search_of_something_else_than_files_is_not_called_one() {
+        let subject = Subject::new(Some("search tools".into()), "query", ArgumentRole::Pattern);
+        let tools = tools();
+        let spec = ToolSpec { subject, ..tools.spec("search_files").unwrap().clone() };
+        let of = |query: &str| {
+            let arguments = serde_json::json!({"query": query});
+            phrase(&spec, arguments.as_object().unwrap()).unwrap()
+        };
+        assert_eq!((of("").as_str(), of("tea").as_str()), ("search tools", "search tools \"tea\""));
     }
 
     #[test]

@@ -472,7 +472,7 @@ async fn a_child_has_its_own_browser_and_only_as_many_run_as_are_allowed() {
     let whole: Vec<_> = of_children.map(ChatRequest::results).filter(|it| it.len() == 2).collect();
     let [first, second] = &whole[..] else { panic!("{whole:?}") };
     assert!(first[0].contains("no page is open"), "{first:?}");
-    assert!(first[1].contains("1 browsers of this session run already"), "{first:?}");
+    assert!(first[1].contains("1 browser of this session runs already"), "{first:?}");
     assert!(second[1].contains("Own page"), "{second:?}");
 }
 
