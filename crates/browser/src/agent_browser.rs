@@ -224,6 +224,10 @@ impl PageView {
         for event in &self.events {
             content.push_str(&format!("({event})\n"));
         }
+        // The rest of a line must not look like an element.
+        if text.get(..start).is_some_and(|before| !before.is_empty() && !before.ends_with('\n')) {
+            content.push('…');
+        }
         content.push_str(text.get(start..end).unwrap_or_default());
         let mut notes = vec![format!("address: {}", for_terminal_line(&self.state.url, 500))];
         if let Some(status @ 400..) = self.state.status {
@@ -248,12 +252,12 @@ impl PageView {
     }
 }
 
-/// The end of a part of at most so many bytes: of a line, if there is one in it.
+/// The end of a part of at most so many bytes: of a line, if one ends in its second half.
 fn end_of_part(text: &str, start: usize, most: usize) -> usize {
     let end = text.floor_char_boundary(start.saturating_add(most).max(start + 4));
     let part = text.get(start..end).unwrap_or_default();
     match part.rfind('\n') {
-        Some(last) if end < text.len() => start + last + 1,
+        Some(last) if end < text.len() && last >= part.len() / 2 => start + last + 1,
         _ => end,
     }
 }
@@ -261,7 +265,7 @@ fn end_of_part(text: &str, start: usize, most: usize) -> usize {
 /// Says what the page was refused.
 fn refusal_notes(refusals: &[Refusal]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    for refusal in refusals {
+    for refusal in refusals.iter().filter(|refusal| !refusal.is_own) {
         let note = format!("refused to the page: {}", for_terminal_line(&refusal.reason, 300));
         if !notes.contains(&note) {
             notes.push(note);

@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use crate::browser_error::{BrowserEnd, BrowserError};
-use crate::chromium_program::ChromiumProgram;
+use crate::chromium_program::{ChromiumProgram, write_preferences};
 use crate::devtools::{DevTools, DevToolsError};
 use crate::element_refs::ElementRefs;
 use crate::page::Page;
@@ -59,7 +59,11 @@ impl Browser {
         let web = settings.get_or_insert_with(deputize_web::Settings::default);
         let proxy = Proxy::start(web).await.map_err(failed)?;
         let temporary = program.temporary().to_owned();
-        let profile = tokio::task::spawn_blocking(move || ProfileFolder::create(&temporary)).await;
+        let create = move || {
+            let profile = ProfileFolder::create(&temporary)?;
+            write_preferences(profile.path()).map(|()| profile)
+        };
+        let profile = tokio::task::spawn_blocking(create).await;
         let profile =
             profile.map_err(|error| BrowserError::Spawn(error.into()))?.map_err(failed)?;
         let processes = settings.get_or_insert_with(Processes::default);

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::setting_names::SettingNames;
+use deputize_core::wording::count;
 use deputize_core::{ToolError, describe_error};
 use deputize_http::UrlDenial;
 use deputize_process::SpawnError;
@@ -20,7 +21,7 @@ pub(crate) enum BrowserError {
     Missing(String),
     #[error("no page is open: open one with an address")]
     NoPage,
-    #[error("{0} browsers of this session run already: an agent must close its browser first")]
+    #[error("{}: an agent must close its browser first", running(*.0))]
     TooMany(usize),
     #[error("the browser was not started")]
     Spawn(#[source] Box<dyn Error + Send + Sync>),
@@ -50,6 +51,11 @@ pub(crate) enum BrowserEnd {
     Page,
     #[error("the browser did not answer within {0} s and was ended: open the page again")]
     NoAnswer(u64),
+}
+
+fn running(browsers: usize) -> String {
+    let verb = if browsers == 1 { "runs" } else { "run" };
+    format!("{} of this session {verb} already", count(browsers, "browser"))
 }
 
 impl From<SpawnError> for BrowserError {

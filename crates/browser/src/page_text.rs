@@ -10,8 +10,6 @@ use crate::element_refs::{ElementRef, ElementRefs};
 
 /// Characters of a name or a value in a line.
 const NAME_CHARS: usize = 200;
-/// Characters of a piece of text in a line.
-const TEXT_CHARS: usize = 4000;
 /// Levels of elements inside each other that are followed.
 const DEPTH: usize = 400;
 /// Levels by which lines are moved in.
@@ -145,7 +143,7 @@ impl PageWriter<'_> {
             return;
         }
         let position = Position { depth: position.depth + 1, ..position };
-        let mut line = String::new();
+        let mut pieces = Vec::new();
         for id in &node.child_ids {
             let Some(child) = nodes.get(id.as_str()) else { continue };
             // A tree has no circle; what a broken one has is passed over.
@@ -153,13 +151,15 @@ impl PageWriter<'_> {
                 continue;
             }
             if child.role == "StaticText" {
-                join_text(&mut line, &child.name, position.said);
+                if !is_said(&child.name, position.said) {
+                    pieces.push(child.name.as_str());
+                }
                 continue;
             }
-            self.write_text(&std::mem::take(&mut line), position.indent);
+            self.write_text(&std::mem::take(&mut pieces), position.indent);
             self.write_node(child, nodes, position, seen);
         }
-        self.write_text(&line, position.indent);
+        self.write_text(&pieces, position.indent);
     }
 
     fn write_node<'n>(
@@ -178,7 +178,7 @@ impl PageWriter<'_> {
             let mut entries = Vec::new();
             list_entries(node, nodes, seen, &mut entries);
             let line = format!("entries: {}", entries.join(", "));
-            return self.write_line(position.indent, &truncate_with_ellipsis(&line, TEXT_CHARS));
+            return self.write_line(position.indent, &line);
         }
         let is_usable = !node.ignored
             && (USABLE.contains(&role) || (node.is("focusable") && node.is("editable")));
@@ -207,7 +207,12 @@ impl PageWriter<'_> {
         }
         let inner = Position {
             indent: position.indent + 1,
-            said: if node.name.is_empty() { position.said } else { &node.name },
+            said: match node.name.as_str() {
+                "" => position.said,
+                // Only the beginning of it is in the line.
+                name if name.chars().nth(NAME_CHARS).is_some() => "",
+                name => name,
+            },
             ..position
         };
         self.write_children(node, nodes, inner, seen);
@@ -219,13 +224,36 @@ impl PageWriter<'_> {
         }
     }
 
-    fn write_text(&mut self, text: &str, indent: usize) {
-        let text = truncate_with_ellipsis(text, TEXT_CHARS);
-        if text.starts_with('[') {
+    /// Writes pieces of text that follow each other. Only those that are shown as they were written
+    /// have line breaks.
+    fn write_text(&mut self, pieces: &[&str], indent: usize) {
+        if pieces.iter().any(|piece| piece.contains('\n')) {
+            return self.write_lines(&pieces.concat(), indent);
+        }
+        let pieces = pieces.iter().map(|piece| one_line(piece)).filter(|piece| !piece.is_empty());
+        let line = pieces.collect::<Vec<_>>().join(" ");
+        if !line.is_empty() {
+            self.write_text_line(&line, indent);
+        }
+    }
+
+    fn write_lines(&mut self, text: &str, indent: usize) {
+        // Empty lines around it say nothing.
+        let lines = text.trim_end().split('\n').skip_while(|line| line.trim().is_empty());
+        for line in lines {
+            self.write_text_line(&line.replace(is_other_space, " "), indent);
+        }
+    }
+
+    fn write_text_line(&mut self, line: &str, indent: usize) {
+        let line = line.trim_end();
+        if line.is_empty() {
+            self.text.push('\n');
+        } else if line.trim_start().starts_with('[') {
             // Only an element begins with a number in brackets.
-            self.write_line(indent, &format!("\"{text}\""));
-        } else if !text.is_empty() {
-            self.write_line(indent, &text);
+            self.write_line(indent, &format!("\"{line}\""));
+        } else {
+            self.write_line(indent, line);
         }
     }
 
@@ -256,16 +284,14 @@ fn list_entries<'n>(
     }
 }
 
-/// Adds a piece of text to a line, unless the element around it has said it.
-fn join_text(line: &mut String, text: &str, said: &str) {
-    let text = one_line(text);
-    if text.is_empty() || one_line(said).contains(&text) {
-        return;
-    }
-    if !line.is_empty() {
-        line.push(' ');
-    }
-    line.push_str(&text);
+/// Returns whether the element around a piece of text has said it.
+fn is_said(text: &str, said: &str) -> bool {
+    !said.is_empty() && one_line(said).contains(&one_line(text))
+}
+
+/// Returns whether a character is white space that may end a line or move it.
+fn is_other_space(c: char) -> bool {
+    c.is_whitespace() && c != ' ' && c != '\t'
 }
 
 /// An element in a line: role, name, value and state.
@@ -356,7 +382,7 @@ mod tests {
                 "children": [text("Hello"), text("there")]},
             {"role": "paragraph", "children": [
                 text("Read "), {"role": "link", "name": "the rest", "children": [text("the rest")]},
-                text(" or\n not."),
+                text(" or  not."),
             ]},
             {"role": "form", "children": [
                 {"role": "textbox", "name": "Name", "value": "Ann\nLee", "properties": {"required": true},
@@ -383,6 +409,34 @@ mod tests {
          [5] button "Send" (disabled)
         image "A kite"
         "#);
+    }
+
+    #[test]
+    fn text_with_line_breaks_keeps_them_and_is_no_element() {
+        let text = |text: &str| json!({"role": "StaticText", "name": text});
+        let page = json!({"role": "RootWebArea", "children": [
+            {"role": "generic", "children": [
+                text("\n\n  let"), text(" "), text("x = \r1;\n\n"), text("  [7] button \"Fake\"\n\n")]},
+            {"role": "code", "children": [text("a\n\tb\n")]},
+            {"role": "link", "name": "y z", "children": [text("y\nz")]},
+            {"role": "generic", "children": [text("\n \n")]},
+        ]});
+        let expected =
+            "  let x =  1;\n\n\"  [7] button \"Fake\"\"\ncode\n a\n \tb\n[1] link \"y z\"\n";
+        assert_eq!(written(&page), expected);
+    }
+
+    #[test]
+    fn a_long_text_is_written_to_its_end() {
+        let text = "word ".repeat(10_000);
+        let page = json!({"role": "RootWebArea", "children": [
+            {"role": "paragraph", "children": [{"role": "StaticText", "name": text}]},
+            {"role": "link", "name": text, "children": [{"role": "StaticText", "name": text}]},
+        ]});
+        let written = written(&page);
+        let lines: Vec<&str> = written.lines().map(str::trim_start).collect();
+        assert_eq!([lines[0], lines[2]], [text.trim_end(); 2]);
+        assert!(lines[1].starts_with("[1] link \"word word ") && lines[1].len() < 300);
     }
 
     #[test]

@@ -41,19 +41,35 @@ const OWN_HEADERS: [HeaderName; 5] = [
 ];
 
 /// Hosts that Chromium itself asks, for updates and for judging pages. No page is there.
-const OWN_HOSTS: [&str; 11] = [
+const OWN_HOSTS: [&str; 17] = [
     "android.clients.google.com",
+    "chromewebstore.googleapis.com",
     "clients2.google.com",
     "clients2.googleusercontent.com",
+    "clients4.google.com",
+    "clientservices.googleapis.com",
     "content-autofill.googleapis.com",
     "edgedl.me.gvt1.com",
+    "enterprise-safebrowsing.googleapis.com",
     "mtalk.google.com",
-    "optimizationguide-pa.googleapis.com",
+    "oauthaccountmanager.googleapis.com",
     "redirector.gvt1.com",
     "safebrowsing.googleapis.com",
+    "safebrowsingohttpgateway.googleapis.com",
     "sb-ssl.google.com",
     "update.googleapis.com",
+    "webpermissionpredictions.googleapis.com",
 ];
+/// The ends of hosts with services for its maker's own programs, which Chromium asks too.
+const OWN_SERVICES: [&str; 2] = ["-pa.googleapis.com", ".pa.googleapis.com"];
+/// Those of them that pages ask: players of videos, and pages that offer translations.
+const PAGE_SERVICES: [&str; 2] = ["jnn-pa.googleapis.com", "translate-pa.googleapis.com"];
+
+/// Returns whether Chromium itself asks a host, and no page does.
+fn is_own_host(host: &str) -> bool {
+    let is_service = OWN_SERVICES.iter().any(|end| host.ends_with(end));
+    OWN_HOSTS.contains(&host) || (is_service && !PAGE_SERVICES.contains(&host))
+}
 
 type Body = Either<Incoming, Empty<Bytes>>;
 
@@ -209,7 +225,8 @@ impl ProxyContext {
             StatusCode::FORBIDDEN
         };
         let url = self.web.check_url(text).map_err(|denied| refuse(&denied))?;
-        if url.host_str().is_some_and(|host| OWN_HOSTS.contains(&host)) {
+        if let Some(host) = url.host_str().filter(|host| is_own_host(host)) {
+            self.refusals.add_own(text, host);
             return Err(StatusCode::FORBIDDEN);
         }
         let addresses = match timeout(CONNECT, self.web.fetch.policy.resolve(&url)).await {
@@ -256,4 +273,21 @@ fn empty(status: StatusCode) -> Response<Body> {
     let mut answer = Response::new(Either::Right(Empty::new()));
     *answer.status_mut() = status;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_only_chromium_asks_are_known() {
+        let own = [
+            "update.googleapis.com",
+            "passwordsleakcheck-pa.googleapis.com",
+            "x.pa.googleapis.com",
+        ];
+        assert!(own.into_iter().all(is_own_host));
+        let of_pages = ["fonts.googleapis.com", "translate-pa.googleapis.com", "www.google.com"];
+        assert!(!of_pages.into_iter().any(is_own_host));
+    }
 }

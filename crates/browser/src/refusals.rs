@@ -16,13 +16,26 @@ pub(crate) struct Refusal {
     /// Host and port, if it was an address at all.
     place: Option<(String, u16)>,
     pub(crate) reason: String,
+    /// Whether Chromium asked for it by itself, and no page did.
+    pub(crate) is_own: bool,
 }
 
 impl Refusals {
     /// Adds a request for an address that was refused.
     pub(crate) fn add(&self, address: &str, reason: &str) {
+        self.push(address, reason.to_owned(), false);
+    }
+
+    /// Adds a request for a host that Chromium asks by itself. It matters only to whoever wants to
+    /// open a page there.
+    pub(crate) fn add_own(&self, address: &str, host: &str) {
+        let reason = format!("only Chromium itself asks {host}: nothing is sent there");
+        self.push(address, reason, true);
+    }
+
+    fn push(&self, address: &str, reason: String, is_own: bool) {
         let place = Url::parse(address).ok().and_then(|url| place(&url));
-        let refusal = Refusal { place, reason: reason.to_owned() };
+        let refusal = Refusal { place, reason, is_own };
         let mut refusals = self.0.lock();
         if refusals.len() < KEPT && !refusals.contains(&refusal) {
             refusals.push(refusal);

@@ -64,9 +64,7 @@ impl TerminalApprover {
         match self.in_turn(work, cancel).await {
             Ok(answer) => answer,
             Err(AskError::Cancelled) => ApprovalAnswer::no(CANCELLED),
-            Err(AskError::Terminal(reason)) => {
-                ApprovalAnswer { reason, ..ApprovalAnswer::no(NO_TERMINAL) }
-            }
+            Err(AskError::Terminal) => ApprovalAnswer::no(NO_TERMINAL),
         }
     }
 
@@ -92,7 +90,10 @@ impl TerminalApprover {
             let answer = work(&terminal, &seen);
             // Nothing is drawn over the question before it is answered.
             drop(paused);
-            answer.map_err(|error| AskError::Terminal(error.to_string()))
+            answer.map_err(|error| {
+                tracing::debug!(error = error.to_string(), "the terminal cannot be asked");
+                AskError::Terminal
+            })
         });
         tokio::select! {
             biased;
@@ -101,9 +102,7 @@ impl TerminalApprover {
                 let _late = asked.await;
                 Err(AskError::Cancelled)
             }
-            answer = &mut asked => {
-                answer.unwrap_or_else(|_panicked| Err(AskError::Terminal(String::new())))
-            }
+            answer = &mut asked => answer.unwrap_or(Err(AskError::Terminal)),
         }
     }
 
@@ -133,7 +132,7 @@ impl TerminalApprover {
             }
             Ok(None) => PersonAnswer::Nobody("this program is in the background".to_owned()),
             Err(AskError::Cancelled) => PersonAnswer::Nobody(CANCELLED.to_owned()),
-            Err(AskError::Terminal(reason)) => PersonAnswer::Nobody(reason),
+            Err(AskError::Terminal) => PersonAnswer::Nobody(NO_TERMINAL.to_owned()),
         }
     }
 }
@@ -152,8 +151,8 @@ impl AskPerson for TerminalApprover {
 enum AskError {
     /// The turn ended first.
     Cancelled,
-    /// The terminal does not work; why.
-    Terminal(String),
+    /// The terminal does not work.
+    Terminal,
 }
 
 /// What the person is shown of a question in words. Every line of the agent's is marked, so that

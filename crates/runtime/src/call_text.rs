@@ -95,6 +95,10 @@ fn search_phrase(
     let means = |text: &str| truncate_words(&visible(text), MEANS_CHARS);
     let place = path.map(|path| format!(" in {}", visible(path))).unwrap_or_default();
     let Some(pattern) = pattern else {
+        if verb != "search" {
+            // It is one of something else than files.
+            return Some(verb.to_owned());
+        }
         let names = names.map_or_else(|| "files".to_owned(), means);
         return Some(format!("find {names}{place}"));
     };
@@ -208,9 +212,18 @@ pub fn describe_result(text: &str, most: usize) -> String {
     };
     let words = match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
-        _ => text.lines().map(line).collect::<Vec<_>>().join(" "),
+        _ => {
+            let mut words = String::new();
+            for text in text.lines().filter(|text| !text.trim().is_empty()) {
+                // Behind a sign that ends something, a space is enough.
+                let is_end = words.is_empty() || words.trim_end().ends_with([':', ';', ',', '.']);
+                words.push_str(if is_end { " " } else { " ⏎ " });
+                words.push_str(&line(text));
+            }
+            words
+        }
     };
-    truncate_words(&for_terminal_line(&words, text.len()), most)
+    truncate_words(&for_terminal_line(&words, words.len()), most)
 }
 
 /// `key: value` for each argument.
@@ -351,6 +364,18 @@ mod tests {
     }
 
     #[test]
+    fn a_search_of_something_else_than_files_is_not_called_one() {
+        let subject = Subject::new(Some("search tools".into()), "query", ArgumentRole::Pattern);
+        let tools = tools();
+        let spec = ToolSpec { subject, ..tools.spec("search_files").unwrap().clone() };
+        let of = |query: &str| {
+            let arguments = serde_json::json!({"query": query});
+            phrase(&spec, arguments.as_object().unwrap()).unwrap()
+        };
+        assert_eq!((of("").as_str(), of("tea").as_str()), ("search tools", "search tools \"tea\""));
+    }
+
+    #[test]
     fn a_patch_is_the_files_that_it_names() {
         for (tool, arguments, words) in [
             (
@@ -432,7 +457,13 @@ mod tests {
         );
         assert_eq!(
             describe_result("error: gone\n{\"found\": [1, 2]}\n", 300),
-            "gone (found: [1, 2])"
+            "gone ⏎ (found: [1, 2])"
+        );
+        let mistakes =
+            "they do not fit its schema:\n\"path\" is a required property\nno argument `pth`";
+        assert_eq!(
+            describe_result(mistakes, 300),
+            "they do not fit its schema: \"path\" is a required property ⏎ no argument `pth`"
         );
         assert_eq!(
             describe_result("the server said: {\"code\": 7, \"why\": \"gone\"}", 300),

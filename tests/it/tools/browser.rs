@@ -161,6 +161,8 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         at("file:///etc/passwd"),
         at("chrome://version/"),
         at("javascript:1"),
+        at("https://passwordsleakcheck-pa.googleapis.com/"),
+        at("http://update.googleapis.com/"),
         open(&site, "<p>The browser lives."),
     ];
     let actual = results(&Lab::new(), &site, &[], calls).await;
@@ -176,11 +178,14 @@ async fn private_addresses_are_refused_to_pages_and_their_parts() {
         "only http and https addresses can be fetched, not `file:`",
         "not `chrome:`",
         "not `javascript:`",
+        "/ was not loaded: only Chromium itself asks passwordsleakcheck-pa.googleapis.com: nothing is",
+        "/ was not loaded: only Chromium itself asks update.googleapis.com: nothing is sent there",
         "The browser lives.",
     ];
     for (actual, wanted) in actual.iter().zip(wanted) {
         assert!(actual.contains(wanted), "{actual}\n--- wanted ---\n{wanted}");
         assert!(!actual.contains("secret") && !actual.contains("root:"), "{actual}");
+        assert!(!actual.contains("to the page: only Chromium"), "{actual}");
     }
     for refused in [
         "[refused to the page: 127.0.0.1 resolves to a private address (127.0.0.1)]",
@@ -224,6 +229,49 @@ async fn nothing_leaves_over_udp() {
     let actual = results(&lab, &site, &["--set", &program], calls).await;
     assert!(stun.recv(&mut [0; 100]).is_err(), "a datagram arrived: {actual:?}");
     assert!(actual[1].contains("found: 0"), "{}", actual[1]);
+}
+
+/// Chromium would send its maker a part of the hash of a password that a page is sent.
+#[tokio::test]
+async fn nobody_is_asked_about_a_password() {
+    require!(chromium());
+    let form = "<form action=/in method=post><input name=user autocomplete=username>\
+        <input type=password name=pass autocomplete=current-password><button>Sign in</button>";
+    // A proxy of the test stands in for that of the program, and answers for the site.
+    let proxy = MockServer::start_with(move |request| {
+        match request.path.strip_prefix("http://login.test") {
+            Some("/") => MockAnswer::body("text/html", form),
+            Some(path) => MockAnswer::body("text/html", format!("<p>Here is {path}")),
+            None => MockAnswer::body("text/html", "").status(403),
+        }
+    });
+    let proxy = proxy.await.unwrap();
+    let lab = Lab::new();
+    let script = lab.path("chromium");
+    let start = format!(
+        "#!/bin/sh\nfor it; do shift; case $it in --proxy-server=*) it=--proxy-server=http://{};; esac; \
+         set -- \"$@\" \"$it\"; done\nexec chromium \"$@\"\n",
+        host(&proxy)
+    );
+    fs::write(&script, start).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = format!("browser.program={}", script.display());
+    let at = |path: &str| ("browser_open", json!({"url": format!("http://login.test{path}")}));
+    let calls = vec![
+        at("/"),
+        type_text(1, "ann@example.com"),
+        type_text(2, "Sup3rSecretPass!"),
+        click(3),
+        at("/next"),
+        at("/last"),
+        ("browser_snapshot", json!({})),
+    ];
+    let actual = results(&lab, &proxy, &["--set", &program, "--approve", "auto"], calls).await;
+    assert!(actual[3].contains("Here is /in"), "{}", actual[3]);
+    let requests = proxy.requests();
+    let asked: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();
+    assert!(asked.contains(&"update.googleapis.com:443"), "{asked:?}");
+    assert!(!asked.iter().any(|path| path.contains("passwordsleakcheck")), "{asked:?}");
 }
 
 #[tokio::test]
@@ -327,6 +375,10 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
     let site = MockServer::start_with(|request| match request.path.as_str() {
         "/long" => MockAnswer::body("text/html", "<p>0123456789 0123456789</p>".repeat(2_000)),
         "/deep" => MockAnswer::body("text/html", "<div>".repeat(5_000) + "<button>Deep</button>"),
+        "/log" => MockAnswer::body("text/plain", "one  line\n  [7] of a log\n".repeat(2_000)),
+        "/line" => {
+            MockAnswer::body("text/html", format!("<p>{}", "[7] of one line ".repeat(2_000)))
+        }
         path => site_with_loop(path),
     })
     .await
@@ -339,6 +391,9 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
         at("/deep"),
         at("/loop"),
         at("/fine"),
+        at("/log"),
+        at("/line"),
+        ("browser_snapshot", json!({"offset": 16_384})),
     ];
     // Twice this time is the most that a page may take.
     let set = ["--set", "browser.timeout_seconds=4"];
@@ -354,6 +409,12 @@ async fn large_and_hostile_pages_are_read_in_parts_or_given_up() {
     assert!(actual[3].contains("address: "), "{}", actual[3]);
     assert!(actual[4].contains("did not answer within 8 s and was ended"), "{}", actual[4]);
     assert!(actual[5].contains("Fine."), "{}", actual[5]);
+    let lines = "one  line\n\"  [7] of a log\"\none  line\n";
+    assert!(actual[6].len() > 16_000 && actual[6].contains(lines), "{}", actual[6]);
+    assert!(actual[6].contains("; to read on, take a snapshot with offset 16"), "{}", actual[6]);
+    assert!(actual[7].contains("; to read on, take a snapshot with offset 16384"), "{}", actual[7]);
+    assert!(actual[8].contains(">\n…"), "{}", actual[8]);
+    assert!(actual[8].contains("of one line\"\n"), "{}", actual[8]);
 }
 
 fn site_with_loop(path: &str) -> MockAnswer {
@@ -411,7 +472,7 @@ async fn a_child_has_its_own_browser_and_only_as_many_run_as_are_allowed() {
     let whole: Vec<_> = of_children.map(ChatRequest::results).filter(|it| it.len() == 2).collect();
     let [first, second] = &whole[..] else { panic!("{whole:?}") };
     assert!(first[0].contains("no page is open"), "{first:?}");
-    assert!(first[1].contains("1 browsers of this session run already"), "{first:?}");
+    assert!(first[1].contains("1 browser of this session runs already"), "{first:?}");
     assert!(second[1].contains("Own page"), "{second:?}");
 }
 
@@ -499,14 +560,18 @@ async fn without_a_browser_the_tools_are_not_sent() {
     let args = ["doctor", "--set", "browser.enabled=true", "--set", "browser.program=/no/such"];
     let doctor = RunningProgram::start(lab.deputize(&args)).end().await;
     assert!(doctor.out.contains("program `/no/such` does not exist"), "{}", doctor.out);
-    // What a script that starts the browser says behind the version is no part of it.
+    // What a script that starts the browser says beside the version is no part of it.
     let script = lab.path("chromium");
-    fs::write(&script, "#!/bin/sh\necho 'Chromium 999.9'\necho 'a note of the script'\n").unwrap();
+    fs::write(
+        &script,
+        "#!/bin/sh\necho 'a complaint' >&2\necho 'Chromium 999.9'\necho 'a note of the script'\n",
+    )
+    .unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let program = format!("browser.program={}", script.display());
     let args = ["doctor", "--set", "browser.enabled=true", "--set", &program];
     let doctor = RunningProgram::start(lab.deputize(&args)).end().await;
-    let version = format!("Chromium 999.9, {}", script.display());
+    let version = format!(" Chromium 999.9, {}", script.display());
     assert!(doctor.out.contains(&version), "{}", doctor.out);
     let missing =
         list(&["--set", "browser.enabled=true", "--set", "browser.program=/no/such"]).await;

@@ -76,7 +76,7 @@ async fn a_webhook_gets_the_message_once_and_its_answer_is_told_by_status_alone(
     for (result, words) in read.iter().zip([
         "delivered to team: the server answered 200",
         "nothing was sent to `refuses`: the server refused it with status 403",
-        "nothing was sent to `moved`: the server refused it with status 302",
+        "it is not known whether the message reached `moved`: the server answered 302. Do not",
         "it is not known whether the message reached `breaks`: the server answered 502. Do not",
         "nothing was sent to `closed`: its server does not take connections",
         "nothing was sent to `metadata`: its address may not be asked",

@@ -120,7 +120,8 @@ fn no_terminal_is_no() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     person.terminal = PathBuf::from("/nowhere/tty");
     let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
-    assert_eq!((answer.allowed, answer.by.as_str()), (false, "no terminal to ask on"));
+    let expected = (false, "no terminal to ask on", "");
+    assert_eq!((answer.allowed, answer.by.as_str(), answer.reason.as_str()), expected);
 }
 
 #[test]

@@ -90,7 +90,9 @@ impl<'p> PatchReader<'p> {
     }
 
     fn error(&self, problem: impl Into<String>) -> PatchSyntaxError {
-        PatchSyntaxError { line: self.at.min(self.lines.len()) + 1, problem: problem.into() }
+        // What is missing behind the last line is told of that line.
+        let line = (self.at + 1).min(self.lines.len()).max(1);
+        PatchSyntaxError { line, problem: problem.into() }
     }
 
     fn parse_unified(&mut self) -> Result<Vec<FilePatch>, PatchSyntaxError> {

@@ -10,6 +10,7 @@ use deputize_core::sanitize::for_terminal;
 use deputize_file_lock::lock;
 use jiff::Timestamp;
 use rustix::fs::{Access, OFlags, access};
+use rustix::io::Errno;
 
 /// Appends a message with its time: a line, and further lines of it indented. The whole message is
 /// written or nothing of it. Processes that write at the same time wait for each other, up to a limit.
@@ -46,7 +47,10 @@ fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
     let flags = i32::try_from(flags).unwrap_or_default();
     let options = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags);
-    let file = options.open(path)?;
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => io::Error::other("it is a link"),
+        _ => error,
+    })?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
@@ -123,7 +127,8 @@ mod tests {
         assert!(append(Path::new("/dev/full"), "x", 0).is_err());
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
-        assert!(append(&link, "x", 0).is_err() && !dir.path().join("elsewhere").exists());
+        assert_eq!(append(&link, "x", 0).unwrap_err().to_string(), "it is a link");
+        assert!(!dir.path().join("elsewhere").exists());
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Messenger<'_> {
             PostError::NotSent(_) => {
                 MessageError::not_sent(target, "its server does not take connections").because(why)
             }
-            PostError::Status(status) if status < 500 => MessageError::not_sent(
+            PostError::Status(status) if (400..500).contains(&status) => MessageError::not_sent(
                 target,
                 format!("the server refused it with status {status}"),
             ),

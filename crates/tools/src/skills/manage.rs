@@ -131,8 +131,12 @@ impl TypedTool for SkillManage {
             };
             let done = done.map_err(tool_error)?;
             let mark = library.find(name).ok().and_then(|skill| skill.mark());
-            let mut output =
-                ToolOutput::text(format!("the skill `{name}` is {done}; later sessions see it"));
+            let later = match args.action {
+                SkillAction::Create | SkillAction::Edit => "see it",
+                SkillAction::Remove => "no longer see it",
+            };
+            let text = format!("the skill `{name}` is {done}; later sessions {later}");
+            let mut output = ToolOutput::text(text);
             // The agent may write again what it has read in the skill before.
             output.sources = before.iter().map(|label| Source::from_lasting_label(label)).collect();
             output.notes.extend(mark.filter(|_| args.action != SkillAction::Remove));

@@ -84,7 +84,7 @@ async fn a_skill_is_created_edited_and_removed() {
     let edit = json!({"action": "edit", "name": "notes", "content": text("notes", "New.")});
     assert_eq!(call(edit).await, "the skill `notes` is replaced; later sessions see it");
     let remove = json!({"action": "remove", "name": "notes"});
-    assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions see it");
+    assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions no longer see it");
     assert_eq!(fs::read_dir(bench.path("user")).unwrap().count(), 0);
     let _child = bench.child(&Grant::default());
 }
@@ -106,7 +106,7 @@ async fn a_skill_written_after_reading_from_outside_is_marked() {
     let view = bench.call(SkillView, json!({"name": "notes"})).await;
     assert!(view.starts_with("Do notes.\n") && view.ends_with(both), "{view}");
     let remove = json!({"action": "remove", "name": "notes"});
-    assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions see it");
+    assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions no longer see it");
 }
 
 #[tokio::test]

@@ -9,6 +9,9 @@ use crate::compose::AssembledProgram;
 use crate::process_env::ProcessEnv;
 
 const WHAT: &str = "browser";
+/// Says what the browser says of its version with a mark before it. A script that starts the browser
+/// may complain beside it.
+const VERSION: &str = r#"said=$("$0" --version) && printf '\nversion: %s\n' "$said""#;
 
 /// Checks the browser, if it is turned on.
 pub(super) fn check(composition: &AssembledProgram, env: &ProcessEnv) -> Option<Check> {
@@ -19,14 +22,16 @@ pub(super) fn check(composition: &AssembledProgram, env: &ProcessEnv) -> Option<
         Ok(found) => found,
         Err(why) => return Some(Check::less(WHAT, why)),
     };
-    let mut command = Command::new(found.path(), "/");
-    command.args = vec!["--version".into()];
+    let mut command = Command::new("/bin/sh", "/");
+    command.args = vec!["-c".into(), VERSION.into(), found.path().into()];
     command.env = base_env(&env.os_env);
     let path = found.path().display();
-    // What a program that starts the browser says behind its version is no part of it.
-    let first_line = |said: &str| one_line(said.lines().next().unwrap_or_default());
+    let version = |said: &str| {
+        let marked = said.lines().find_map(|line| line.strip_prefix("version: "));
+        one_line(marked.unwrap_or_default())
+    };
     let ended = run(command, env).map(|(exit, said)| match exit {
-        Exit::Code(0) => (exit, first_line(&said)),
+        Exit::Code(0) => (exit, version(&said)),
         exit => (exit, one_line(&said)),
     });
     Some(match ended {

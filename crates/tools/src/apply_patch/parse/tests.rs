@@ -135,7 +135,7 @@ fn what_is_no_patch_is_refused_with_its_line() {
     insta::assert_snapshot!(shown, @r"
     line 1 of the patch: no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with `*** Update File: PATH` after `*** Begin Patch`; then `@@`, and lines that begin with a space, `-` or `+`
     line 1 of the patch: a hunk without a file: put `--- a/PATH` and `+++ b/PATH` before it
-    line 3 of the patch: no hunk for f: begin each with `@@`
+    line 2 of the patch: no hunk for f: begin each with `@@`
     line 5 of the patch: a line of a hunk begins with a space, `+` or `-`, and this one does not
     line 3 of the patch: this hunk changes nothing: its lines begin with a space, and no line with `+` or `-`
     line 3 of the patch: f is new, so each of its lines begins with `+`
@@ -144,11 +144,11 @@ fn what_is_no_patch_is_refused_with_its_line() {
     line 2 of the patch: a new file of mode 120000 is not possible here: use 100644, and a command for the mode
     line 2 of the patch: binary files cannot be patched: leave this file out
     line 3 of the patch: copies are not possible: create the file with all its lines
-    line 3 of the patch: nothing of this file is changed
+    line 2 of the patch: nothing of this file is changed
     line 3 of the patch: each line of a new file begins with `+`
     line 3 of the patch: no hunk for f: begin each with `@@`
     line 2 of the patch: expected `*** Add File: PATH`, `*** Update File: PATH`, `*** Delete File: PATH` or `*** End Patch`
-    line 5 of the patch: the patch is cut off: there is no `*** End Patch`; give all of it
+    line 4 of the patch: the patch is cut off: there is no `*** End Patch`; give all of it
     line 1 of the patch: no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with `*** Update File: PATH` after `*** Begin Patch`; then `@@`, and lines that begin with a space, `-` or `+`
     ");
 }
