@@ -45,7 +45,9 @@ impl Conversation {
         let mut messages = self.messages.clone();
         messages.pop_if(|last| is_open(last));
         let prefill = self.prefill.min(messages.len());
-        Self { messages, prefill, ..Self::new([]) }
+        // What its parent was asked holds for it, too.
+        let requests = self.requests.clone();
+        Self { messages, prefill, requests, ..Self::new([]) }
     }
 
     /// Drops the messages, and where which one stands.
