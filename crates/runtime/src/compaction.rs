@@ -125,6 +125,13 @@ impl Compactor {
         })
     }
 
+    /// Records what makes the conversation shorter. The agent no longer has all that it read.
+    pub(crate) async fn record(&self, event: Event) -> Result<(), JournalError> {
+        self.cx.record(event).await?;
+        self.cx.view.session.files.forget_contents(self.cx.view.id());
+        Ok(())
+    }
+
     /// Returns the bytes that the last step may take. Where the context is not known, all that is
     /// known is that the request was too long.
     pub(crate) fn step_room(&self, budget: &RequestBudget, route: &ModelRoute) -> u64 {
@@ -163,7 +170,7 @@ impl Compactor {
                     let window = size.window_bytes(route.context_window);
                     let room = (window / RECORD_PART).max(LEAST_RECORD);
                     let compaction = self.compaction(part, *summary, size.bytes, room);
-                    self.cx.record(Event::Compaction(Box::new(compaction))).await?;
+                    self.record(Event::Compaction(Box::new(compaction))).await?;
                     return Ok(CompactionResult::Compacted);
                 }
                 SummaryResult::Failed(failure) => {

@@ -195,7 +195,7 @@ impl ModelCaller {
         let step = self.compactor.step_room(&self.budget, &route);
         let results = self.compactor.cut_results(step);
         if !results.is_empty() {
-            self.cx.record(Event::ResultsCut { results }).await?;
+            self.compactor.record(Event::ResultsCut { results }).await?;
             if !self.compactor.is_due(&self.budget, &route) {
                 return Ok(true);
             }
@@ -222,7 +222,7 @@ impl ModelCaller {
         }
         self.cx.record(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
         if is_cut {
-            self.cx.record(Event::ResultsCut { results }).await?;
+            self.compactor.record(Event::ResultsCut { results }).await?;
         }
         let Some(part) = self.useful_part(step, route) else { return Ok(true) };
         let result = self.compactor.compact(part, &mut self.budget, &mut self.waits, route).await?;
