@@ -114,6 +114,33 @@ async fn a_task_longer_than_the_models_context_comes_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_file_whose_content_a_summary_replaced_is_read_again_before_it_is_overwritten() {
+    let lab = lab();
+    let steps = AtomicUsize::new(0);
+    let server = model(move |asked| {
+        let usage = usage(asked);
+        if asks_for_summary(asked) {
+            return MockAnswer::reply(&Reply { usage, ..Reply::text("mock", "I read files.") });
+        }
+        let write = |content| call("write_file", json!({"path": "0.txt", "content": content}));
+        let reply = match steps.fetch_add(1, Ordering::SeqCst) {
+            n if n < FILES => call("read_file", json!({"path": format!("{n}.txt")})),
+            12 => write("Lost.\n"),
+            13 => call("read_file", json!({"path": "0.txt"})),
+            14 => write("New.\n"),
+            _ => Reply::text("mock", asked.results().join("\n")),
+        };
+        MockAnswer::reply(&Reply { usage, ..reply })
+    })
+    .await;
+    let ended = lab.run(&server, &["--set", SET_WINDOW, "Read all files"]).end().await.with_code(0);
+    assert!(ended.err.contains("context compacted: "), "{}", ended.err);
+    let refusal = "you have seen only a part of it as it is now: read on, or edit only a part";
+    assert_eq!(ended.out.matches(refusal).count(), 1, "{}", ended.out);
+    assert_eq!(fs::read_to_string(lab.work("0.txt")).unwrap(), "New.\n");
+}
+
+#[tokio::test]
 async fn the_request_for_a_summary_is_on_record_with_its_purpose() {
     let lab = lab();
     let reader = Arc::new(Reader::default());

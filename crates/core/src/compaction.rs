@@ -61,6 +61,9 @@ impl SummaryRequest {
 pub struct CompactionLimits {
     /// Maximum size of the last messages that stay as they are.
     pub tail: u64,
+    /// Maximum size of the last step, with the messages after it, that stays as it is whatever
+    /// `tail` says: no model has answered it.
+    pub step: u64,
     /// Maximum size of earlier requests that stay word for word. The last one, and the one that
     /// began the turn, stay whatever their size.
     pub requests: u64,
@@ -98,7 +101,7 @@ impl ReplacedPart {
     /// too little of it can be replaced.
     pub(crate) fn choose(input: CompactionInput<'_>, limits: CompactionLimits) -> Option<Self> {
         let first = input.prefill;
-        let end = tail_start(input.messages, first, limits.tail);
+        let end = tail_start(input.messages, first, limits);
         let size = |at: usize| input.messages.get(at).map_or(0, |it| it.text_bytes());
         let is_inside = |at: &usize| (first..end).contains(at);
         let last = input.requests.last().copied();
@@ -144,7 +147,8 @@ impl ReplacedPart {
     }
 
     /// Returns whether a message stays, as it is, in the conversation.
-    pub(crate) fn keeps(&self, at: usize) -> bool {
+    #[must_use]
+    pub fn keeps(&self, at: usize) -> bool {
         !(self.first..self.end).contains(&at) || self.kept.binary_search(&at).is_ok()
     }
 }
@@ -152,14 +156,20 @@ impl ReplacedPart {
 /// Returns where the last messages begin that stay as they are. No result of a call stands there,
 /// so that each call stays with its results, and a last message of the model is among them: its
 /// provider may expect it back.
-fn tail_start(messages: &[Arc<Message>], first: usize, limit: u64) -> usize {
+fn tail_start(messages: &[Arc<Message>], first: usize, limits: CompactionLimits) -> usize {
     let mut bytes: u64 = 0;
     let mut start = messages.len();
+    let step = last_step(messages, first);
+    let is_small = |from: &usize| {
+        let step = messages.get(*from..).unwrap_or_default();
+        step.iter().map(|message| message.text_bytes()).sum::<u64>() <= limits.step
+    };
+    let step = Some(step).filter(is_small).unwrap_or(messages.len());
     for (at, message) in messages.iter().enumerate().skip(first).rev() {
         bytes = bytes.saturating_add(message.text_bytes());
         let is_last_of_model =
             at + 1 == messages.len() && matches!(**message, Message::Assistant(_));
-        if bytes > limit && !is_last_of_model {
+        if bytes > limits.tail && at < step && !is_last_of_model {
             break;
         }
         if !matches!(**message, Message::Tool(_)) {
@@ -167,6 +177,14 @@ fn tail_start(messages: &[Arc<Message>], first: usize, limit: u64) -> usize {
         }
     }
     start
+}
+
+/// Returns where the last step begins: the last message of the model. Without one, all messages
+/// are before it.
+pub(crate) fn last_step(messages: &[Arc<Message>], first: usize) -> usize {
+    let own = messages.get(first..).unwrap_or_default();
+    let at = own.iter().rposition(|message| matches!(**message, Message::Assistant(_)));
+    at.map_or(messages.len(), |at| first + at)
 }
 
 #[cfg(test)]
@@ -188,7 +206,7 @@ mod tests {
         requests: &[usize],
         turn_request: Option<usize>,
     ) -> Option<ReplacedPart> {
-        let limits = CompactionLimits { tail: 100, requests: 50, least: 40 };
+        let limits = CompactionLimits { tail: 100, step: 150, requests: 50, least: 40 };
         ReplacedPart::choose(
             CompactionInput { messages, prefill: 1, requests, turn_request },
             limits,

@@ -11,6 +11,7 @@ use crate::agent_spec::{AgentSpec, FurtherTask};
 use crate::budget::Cost;
 use crate::cancel::CancelReason;
 use crate::compaction::Compaction;
+use crate::cut_result::CutResult;
 use crate::file_state::FileVersion;
 use crate::hook::HookRun;
 use crate::message::{ToolResult, UserMessage};
@@ -196,6 +197,12 @@ pub enum Event {
     /// Older messages of an agent's conversation gave way to a summary.
     #[serde(rename = "compaction")]
     Compaction(Box<Compaction>),
+    /// Results of an agent's last step are too long for the context; the model sees parts of them.
+    #[serde(rename = "results.cut")]
+    ResultsCut {
+        /// Each with its new text.
+        results: Vec<CutResult>,
+    },
     /// An agent's answer does not match its schema.
     #[serde(rename = "answer.rejected")]
     AnswerRejected {
@@ -307,6 +314,7 @@ impl Event {
             Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
             Self::AgentRest => Some(Input::Rest),
             Self::Compaction(compaction) => Some(Input::Compaction(compaction)),
+            Self::ResultsCut { results } => Some(Input::ResultsCut(results)),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
             Self::AgentResume { task: Some(_), .. } => Some(Input::FurtherTask),
             Self::AgentResume { max_iterations, task: None } => {

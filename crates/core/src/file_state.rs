@@ -305,6 +305,18 @@ impl FileLedger {
         self.lock().reads.remove(&(agent.clone(), path.to_owned()));
     }
 
+    /// Records that what an agent read and wrote is no longer in its conversation: it knows the
+    /// versions of the files, and no longer all of their content.
+    pub fn forget_contents(&self, agent: &AgentId) {
+        let mut inner = self.lock();
+        for ((reader, _), read) in inner.reads.range_mut((agent.clone(), PathBuf::new())..) {
+            if reader != agent {
+                break;
+            }
+            read.extent = ReadRange::Part;
+        }
+    }
+
     /// Forgets the reads of an agent that has ended. Its writes stay recorded.
     pub fn forget_agent(&self, agent: &AgentId) {
         let mut inner = self.lock();

@@ -36,7 +36,7 @@
 //! | --- | --- |
 //! | [`agent`], [`profile`], [`authority`], [`outcome`] | what an agent is made of, may do, and ends with |
 //! | [`run`], [`step_calls`] | the loop as a state machine |
-//! | [`model`], [`message`], [`image`], [`prompt`], [`context_use`], [`compaction`] | requests and replies, conversations, prompts |
+//! | [`model`], [`message`], [`image`], [`prompt`], [`context_use`], [`compaction`], [`cut_result`] | requests and replies, conversations, prompts |
 //! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`], [`mod@todo`] | tools, their arguments, where they come from, large results, the todo list |
 //! | [`policy`], [`hook`], [`protected_path`], [`file_state`] | what judges and watches calls and files |
 //! | [`nested_call`] | calls that a running call makes of its agent's tools |
@@ -65,6 +65,7 @@ mod cancel;
 pub mod clock;
 pub mod compaction;
 pub mod context_use;
+pub mod cut_result;
 mod denial;
 mod error_text;
 mod escape;

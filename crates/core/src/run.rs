@@ -7,9 +7,10 @@ use crate::agent_spec::{AgentLimits, AgentSpec};
 use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
 use crate::compaction::{Compaction, CompactionLimits, ReplacedPart};
+use crate::cut_result::CutResult;
 use crate::message::{AssistantMessage, CallStatus, Message, ToolCall, ToolResult, UserMessage};
 use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
-use crate::name::ChildEndId;
+use crate::name::{ChildEndId, SessionId};
 use crate::outcome::ToolTrace;
 use crate::status::{ExitReason, Status};
 
@@ -161,6 +162,7 @@ impl Run {
             Input::WrapUp(WrapUpReason::Time) => self.close(LastRequestReason::Time),
             Input::WrapUp(WrapUpReason::Budget) => self.close(LastRequestReason::Budget),
             Input::Compaction(compaction) => self.compact(compaction),
+            Input::ResultsCut(results) => self.cut_results(results),
             Input::Rest => self.rest(),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
@@ -181,6 +183,16 @@ impl Run {
     pub fn replaceable_part(&self, limits: CompactionLimits) -> Option<ReplacedPart> {
         let asks = matches!(self.state, RunState::Asking);
         asks.then(|| ReplacedPart::choose(self.conversation.compaction_input(), limits)).flatten()
+    }
+
+    /// Cuts the results of the last step, so that it takes at most so many bytes with the messages
+    /// after it; none if the next step is no request.
+    #[must_use]
+    pub fn cut_last_results(&self, room: u64, session: &SessionId) -> Vec<CutResult> {
+        match self.state {
+            RunState::Asking => CutResult::fit(self.conversation.last_step(), room, session),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the number of replies.
@@ -280,6 +292,12 @@ impl Run {
         let asks = matches!(self.state, RunState::Asking);
         if asks && self.conversation.compact(compaction) {
             self.usage += compaction.request.usage;
+        }
+    }
+
+    fn cut_results(&mut self, results: &[CutResult]) {
+        if matches!(self.state, RunState::Asking) {
+            self.conversation.cut_results(results);
         }
     }
 

@@ -268,7 +268,9 @@ impl AgentState {
             Event::ModelError { error, cost, .. } => {
                 used.record_failure(error, cost.unwrap_or_default())
             }
-            Event::Compaction(compaction) => used.record_compaction(compaction),
+            Event::Compaction(compaction) => {
+                used.record_compaction(compaction, self.run.messages().len());
+            }
             Event::AgentEnd(_) => used.pending = None,
             _ => {}
         }

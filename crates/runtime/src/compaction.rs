@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deputize_core::budget::Cost;
 use deputize_core::compaction::{Compaction, CompactionLimits, ReplacedPart, SummaryRequest};
+use deputize_core::cut_result::CutResult;
 use deputize_core::event::{JournalError, LogLevel, RequestPurpose};
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Request, ToolChoice};
@@ -34,6 +35,8 @@ const MOST_ATTEMPTS: u32 = 6;
 const KEPT_TOKENS: u64 = 20_000;
 /// Of the room for messages, the last ones keep one part in so many.
 const TAIL_PART: u64 = 4;
+/// Of the room for messages, the step that no model has answered keeps one part in so many.
+const STEP_PART: u64 = 2;
 /// Of the room for messages, earlier requests keep one part in so many.
 const REQUESTS_PART: u64 = 8;
 /// A compaction replaces at least so many bytes: a summary is rarely shorter.
@@ -45,6 +48,9 @@ const LEAST_PART: u64 = 16;
 const RECORD_PART: u64 = 8;
 /// Bytes that it may take in any context.
 const LEAST_RECORD: u64 = 1_024;
+/// Percentage of a model's context that a request for a summary may fill; the summary takes the
+/// rest.
+const SUMMARY_PERCENT: u64 = 90;
 
 /// What came of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,21 +105,51 @@ impl Compactor {
     }
 
     /// Returns the part of the conversation that a compaction would replace, if one is of use.
-    pub(crate) fn part(&self, budget: &RequestBudget, route: &ModelRoute) -> Option<ReplacedPart> {
+    /// The last step stays if it takes at most so many bytes.
+    pub(crate) fn part(
+        &self,
+        step: u64,
+        budget: &RequestBudget,
+        route: &ModelRoute,
+    ) -> Option<ReplacedPart> {
         if self.failed >= MOST_USELESS {
             return None;
         }
-        let size = budget.request_size(route);
-        let window = size.window_bytes(route.context_window);
-        let most = size.bytes_of(KEPT_TOKENS);
-        let state = self.cx.state.read();
-        let fixed = size.bytes.saturating_sub(messages_bytes(state.run().messages()));
-        let room = window.saturating_sub(fixed);
-        state.run().replaceable_part(CompactionLimits {
+        let most = budget.request_size(route).bytes_of(KEPT_TOKENS);
+        let room = self.room(budget, route);
+        self.cx.state.read().run().replaceable_part(CompactionLimits {
             tail: (room / TAIL_PART).min(most),
+            step,
             requests: (room / REQUESTS_PART).min(most),
             least: (room / LEAST_PART).max(LEAST_BYTES),
         })
+    }
+
+    /// Records what makes the conversation shorter. The agent no longer has all that it read.
+    pub(crate) async fn record(&self, event: Event) -> Result<(), JournalError> {
+        self.cx.record(event).await?;
+        self.cx.view.session.files.forget_contents(self.cx.view.id());
+        Ok(())
+    }
+
+    /// Returns the bytes that the last step may take. Where the context is not known, all that is
+    /// known is that the request was too long.
+    pub(crate) fn step_room(&self, budget: &RequestBudget, route: &ModelRoute) -> u64 {
+        self.room(budget, route) / route.context_window.map_or(TAIL_PART, |_| STEP_PART)
+    }
+
+    /// Cuts the results of the last step to so many bytes, if it is larger.
+    pub(crate) fn cut_results(&self, room: u64) -> Vec<CutResult> {
+        self.cx.state.read().run().cut_last_results(room, &self.cx.view.session.id)
+    }
+
+    /// Returns the bytes that a model's context has for messages.
+    fn room(&self, budget: &RequestBudget, route: &ModelRoute) -> u64 {
+        let size = budget.request_size(route);
+        let window = size.window_bytes(route.context_window);
+        let state = self.cx.state.read();
+        let fixed = size.bytes.saturating_sub(messages_bytes(state.run().messages()));
+        window.saturating_sub(fixed)
     }
 
     /// Replaces a part of the conversation by a summary.
@@ -134,7 +170,7 @@ impl Compactor {
                     let window = size.window_bytes(route.context_window);
                     let room = (window / RECORD_PART).max(LEAST_RECORD);
                     let compaction = self.compaction(part, *summary, size.bytes, room);
-                    self.cx.record(Event::Compaction(Box::new(compaction))).await?;
+                    self.record(Event::Compaction(Box::new(compaction))).await?;
                     return Ok(CompactionResult::Compacted);
                 }
                 SummaryResult::Failed(failure) => {
@@ -206,15 +242,15 @@ struct SummaryWork<'w> {
 }
 
 impl SummaryWork<'_> {
-    /// Requests the summary. If the conversation is too long even for that, the oldest half of it
-    /// is left out, and again.
+    /// Requests the summary. If the conversation is too long even for that, as the provider counts,
+    /// the oldest half of it is left out, and again.
     async fn write(
         &self,
         budget: &mut RequestBudget,
         waits: &mut RetryWaits,
     ) -> Result<SummaryResult, JournalError> {
         let conversation = self.cx.state.messages();
-        let mut from = self.part.first;
+        let mut from = self.fitting_start(&conversation, self.room(&conversation, budget));
         let mut attempt = 1;
         loop {
             if !budget.reserve(ToolChoice::Auto, self.route).await? {
@@ -280,7 +316,7 @@ impl SummaryWork<'_> {
                 return Ok(Err(Box::new(FailedSummary { error, cost: None, next })));
             }
         };
-        let messages = self.messages(conversation, from);
+        let messages = self.messages(conversation, from, self.room(conversation, budget));
         let messages = readable_by(&messages, &self.route.name);
         let options = budget.limited_options().into_owned();
         let spec = &self.cx.view.spec;
@@ -334,13 +370,50 @@ impl SummaryWork<'_> {
         }
     }
 
-    fn messages(&self, conversation: &[Arc<Message>], from: usize) -> Vec<Arc<Message>> {
+    /// Returns the bytes that the messages of the request may take; `None` if the context is not
+    /// known.
+    fn room(&self, conversation: &[Arc<Message>], budget: &RequestBudget) -> Option<u64> {
+        let window = u64::from(self.route.context_window?);
+        let size = budget.request_size(self.route);
+        let fixed = size.bytes.saturating_sub(messages_bytes(conversation));
+        Some(size.bytes_of(window * SUMMARY_PERCENT / 100).saturating_sub(fixed))
+    }
+
+    /// Returns from where on the messages fit into the request. The oldest half is left out where
+    /// they do not, and again.
+    fn fitting_start(&self, conversation: &[Arc<Message>], room: Option<u64>) -> usize {
+        let mut from = self.part.first;
+        let is_large = |from| {
+            let bytes = || messages_bytes(&self.messages(conversation, from, room));
+            room.is_some_and(|room| bytes() > room)
+        };
+        while is_large(from)
+            && let Some(later) = later_half(conversation, from, self.part.end)
+        {
+            from = later;
+        }
+        from
+    }
+
+    /// Returns the messages of the request from a position on. Of results for which there is no
+    /// room, it has the beginning and the end.
+    fn messages(
+        &self,
+        conversation: &[Arc<Message>],
+        from: usize,
+        room: Option<u64>,
+    ) -> Vec<Arc<Message>> {
         let prefill = conversation.iter().take(self.part.first);
         let part = conversation.iter().take(self.part.end).skip(from);
         let text = summary_request().to_owned();
         let request =
             Arc::new(Message::User(UserMessage::new(text).with_sources([Source::host()])));
-        prefill.chain(part).cloned().chain([request]).collect()
+        let mut messages: Vec<_> = prefill.chain(part).cloned().chain([request]).collect();
+        let room = room.unwrap_or(u64::MAX);
+        for cut in CutResult::fit(&messages, room, &self.cx.view.session.id) {
+            cut.replace_in(&mut messages);
+        }
+        messages
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use deputize_core::Event;
 use deputize_core::budget::Cost;
+use deputize_core::compaction::ReplacedPart;
 use deputize_core::event::{JournalError, LogLevel, RequestPurpose};
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::NextAttempt;
@@ -191,7 +192,15 @@ impl ModelCaller {
         if self.compactions_are_useless() {
             return Box::pin(self.end_as_too_long(&route)).await;
         }
-        let Some(part) = self.compactor.part(&self.budget, &route) else { return Ok(true) };
+        let step = self.compactor.step_room(&self.budget, &route);
+        let results = self.compactor.cut_results(step);
+        if !results.is_empty() {
+            self.compactor.record(Event::ResultsCut { results }).await?;
+            if !self.compactor.is_due(&self.budget, &route) {
+                return Ok(true);
+            }
+        }
+        let Some(part) = self.compactor.part(step, &self.budget, &route) else { return Ok(true) };
         let compact = self.compactor.compact(part, &mut self.budget, &mut self.waits, &route);
         Ok(Box::pin(compact).await? != CompactionResult::Interrupted)
     }
@@ -204,12 +213,18 @@ impl ModelCaller {
         cost: Option<Cost>,
         route: &ModelRoute,
     ) -> Result<bool, JournalError> {
-        let part = self.compactor.part(&self.budget, route);
-        let Some(part) = part.filter(|_| !self.compactions_are_useless()) else {
+        let step = self.compactor.step_room(&self.budget, route);
+        let results = self.compactor.cut_results(step);
+        let is_cut = !results.is_empty();
+        if !is_cut && self.useful_part(step, route).is_none() {
             self.cx.record(Event::ModelError { error, retried: false, cost }).await?;
             return Ok(false);
-        };
+        }
         self.cx.record(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
+        if is_cut {
+            self.compactor.record(Event::ResultsCut { results }).await?;
+        }
+        let Some(part) = self.useful_part(step, route) else { return Ok(true) };
         let result = self.compactor.compact(part, &mut self.budget, &mut self.waits, route).await?;
         if result == CompactionResult::Failed {
             // What it took is on record already.
@@ -217,6 +232,12 @@ impl ModelCaller {
             self.cx.record(Event::ModelError { error, retried: false, cost: None }).await?;
         }
         Ok(result == CompactionResult::Compacted)
+    }
+
+    /// Returns the part that a compaction would replace, unless the last ones were useless.
+    fn useful_part(&self, step: u64, route: &ModelRoute) -> Option<ReplacedPart> {
+        let part = self.compactor.part(step, &self.budget, route);
+        part.filter(|_| !self.compactions_are_useless())
     }
 
     fn compactions_are_useless(&self) -> bool {
@@ -227,7 +248,7 @@ impl ModelCaller {
     async fn end_as_too_long(&self, route: &ModelRoute) -> Result<bool, JournalError> {
         let message = format!(
             "the conversation is too long for {}: {MOST_USELESS} compactions in a row freed less \
-             than a tenth of it each",
+             than a tenth of it, or replaced what it had not answered",
             route.name
         );
         let error = ModelError::new(FailureKind::ContextOverflow, message);

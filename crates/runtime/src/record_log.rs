@@ -34,6 +34,7 @@ pub(crate) fn log_record(record: &Record) {
         | Event::AnswerRejected { .. }
         | Event::AgentWrapUp { .. }
         | Event::Compaction(_)
+        | Event::ResultsCut { .. }
         | Event::AgentHeartbeat { .. }
         | Event::SpawnPaused { .. }
         | Event::AgentStop { .. }
@@ -135,6 +136,10 @@ fn log_life(agent: &AgentId, seq: u64, event: &Event) {
             let messages = compaction.part.count();
             let (before, after) = (compaction.bytes_before, compaction.bytes_after);
             info!(seq, %agent, messages, before, after, "conversation compacted");
+        }
+        Event::ResultsCut { results } => {
+            let bytes: u64 = results.iter().map(|result| result.left_out).sum();
+            info!(seq, %agent, bytes, "results cut");
         }
         Event::AgentWrapUp { limit, .. } => info!(seq, %agent, ?limit, "limit reached"),
         Event::AgentHeartbeat { idle_ms, stalled: true, .. } => {

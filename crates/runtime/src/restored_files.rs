@@ -26,6 +26,7 @@ pub(crate) fn restore_files(records: &[Record]) -> FileLedger {
             Event::FileWrite { path, version, created: true } => {
                 files.record_creation(&record.agent, path, version.clone());
             }
+            Event::Compaction(_) | Event::ResultsCut { .. } => files.forget_contents(&record.agent),
             Event::AgentEnd(_) if record.depth > 0 => files.forget_agent(&record.agent),
             _ => {}
         }
@@ -81,5 +82,9 @@ mod tests {
         assert_eq!(files.check_whole(&agent, &path, &version), partly);
         let files = restore_files(&[record(read(false)), record(read(true))]);
         assert_eq!(files.check_whole(&agent, &path, &version), Ok(()));
+        let cut = Event::ResultsCut { results: Vec::new() };
+        let files = restore_files(&[record(read(true)), record(cut)]);
+        assert_eq!(files.check(&agent, &path, &version), Ok(()));
+        assert_eq!(files.check_whole(&agent, &path, &version), partly);
     }
 }

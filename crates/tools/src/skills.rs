@@ -64,10 +64,17 @@ fn guidance(library: &SkillLibrary) -> Option<String> {
     Some(text)
 }
 
-/// Returns the source of the descriptions of some skills: the project, if it has one of them.
+/// Returns the sources of the descriptions of some skills: those that their marks name and the
+/// project, if it has one of them.
 fn list_sources(skills: &[Skill]) -> SourceSet {
-    let is_theirs = |skill: &Skill| skill.origin == DocumentOrigin::Project;
-    skills.iter().any(is_theirs).then(|| Source::project("skills")).into_iter().collect()
+    let mut sources = SourceSet::new();
+    for skill in skills {
+        if skill.origin == DocumentOrigin::Project {
+            sources.insert(Source::project("skills"));
+        }
+        sources.extend(skill.sources.iter().map(|label| Source::from_lasting_label(label)));
+    }
+    sources
 }
 
 /// Returns the skills that models may learn of, by name.

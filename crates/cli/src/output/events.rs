@@ -7,6 +7,7 @@ use std::sync::Arc;
 use deputize_core::agent::FurtherTask;
 use deputize_core::budget::{Cost, shown_usd};
 use deputize_core::compaction::Compaction;
+use deputize_core::cut_result::CutResult;
 use deputize_core::event::{AgentStart, RequestPurpose, SessionStart, ToolEnd};
 use deputize_core::hook::HookRun;
 use deputize_core::message::UserMessage;
@@ -106,6 +107,7 @@ impl Projection {
                 EventBody::FileWrite { path: path.to_string_lossy(), version, created: *created }
             }
             Event::Compaction(it) => compaction(it),
+            Event::ResultsCut { results } => results_cut(results),
             Event::AnswerRejected { mistakes } => EventBody::AnswerRejected { mistakes },
             Event::AgentRest => EventBody::AgentRest,
             &Event::AgentHeartbeat { iteration, ref current_tool, idle_ms, stalled } => {
@@ -363,6 +365,11 @@ fn compaction(compaction: &Compaction) -> EventBody<'_> {
         cost_usd: request.cost_usd.map(shown_usd),
         ms: request.ms,
     }
+}
+
+fn results_cut(results: &[CutResult]) -> EventBody<'_> {
+    let bytes = results.iter().map(|result| result.left_out).sum();
+    EventBody::ResultsCut { results: results.len(), bytes }
 }
 
 fn external_text(text: &str) -> EventBody<'_> {

@@ -23,7 +23,7 @@ use super::line::{ScreenLine, Style};
 use super::refused_calls::{is_block_of_call, refusal_words};
 use super::run_figures::{RunFigures, end_figures};
 use super::shown_reasons::ShownReasons;
-use super::summary::{compaction_words, seconds};
+use super::summary::{compaction_words, cut_words, seconds};
 use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
 
@@ -360,9 +360,8 @@ fn line_of_record(
             asking(format!("{}: requesting a closing answer", limit_text(*limit, *budget)))
         }
         Event::Compaction(compaction) => dim(compaction_words(compaction)),
-        Event::AnswerRejected { .. } => {
-            Some(line().with(Style::Asking, "the answer misses its schema"))
-        }
+        Event::ResultsCut { results } => dim(cut_words(results)),
+        Event::AnswerRejected { .. } => asking("the answer misses its schema".to_owned()),
         Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
             asking(stall_words(current_tool.as_deref(), *idle_ms))
         }

@@ -1,6 +1,7 @@
 //! A number of tokens, a price, a time: each in a few words.
 
 use deputize_core::compaction::Compaction;
+use deputize_core::cut_result::CutResult;
 
 pub(super) use deputize_core::wording::count;
 
@@ -36,6 +37,13 @@ pub(crate) fn compaction_words(compaction: &Compaction) -> String {
     let kib = |bytes: u64| bytes.div_ceil(1024);
     let (before, after) = (kib(compaction.bytes_before), kib(compaction.bytes_after));
     format!("context compacted: a summary stands for {messages} ({before} → {after} KiB)")
+}
+
+/// What was left out of results that do not fit into the context.
+pub(crate) fn cut_words(results: &[CutResult]) -> String {
+    let bytes: u64 = results.iter().map(|result| result.left_out).sum();
+    let results = count(results.len(), "result");
+    format!("context nearly full: {} KiB of {results} left out", bytes.div_ceil(1024))
 }
 
 /// A running time, as `7 s`, `2 m 05 s`, `1 h 02 m`.

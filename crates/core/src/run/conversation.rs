@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::compaction::{Compaction, CompactionInput};
+use crate::compaction::{Compaction, CompactionInput, last_step};
+use crate::cut_result::CutResult;
 use crate::message::{Message, UserMessage};
 use crate::name::ChildEndId;
 use crate::source::Source;
@@ -44,7 +45,9 @@ impl Conversation {
         let mut messages = self.messages.clone();
         messages.pop_if(|last| is_open(last));
         let prefill = self.prefill.min(messages.len());
-        Self { messages, prefill, ..Self::new([]) }
+        // What its parent was asked holds for it, too.
+        let requests = self.requests.clone();
+        Self { messages, prefill, requests, ..Self::new([]) }
     }
 
     /// Drops the messages, and where which one stands.
@@ -107,6 +110,18 @@ impl Conversation {
         self.requests = self.requests.iter().copied().filter_map(moved).collect();
         self.turn_request = self.turn_request.and_then(moved);
         true
+    }
+
+    /// Returns the messages of the last step, and those after it.
+    pub(super) fn last_step(&self) -> &[Arc<Message>] {
+        self.messages.get(last_step(&self.messages, self.prefill)..).unwrap_or_default()
+    }
+
+    /// Puts shorter texts in place of those of results.
+    pub(super) fn cut_results(&mut self, results: &[CutResult]) {
+        for result in results {
+            result.replace_in(&mut self.messages);
+        }
     }
 
     /// The next message from outside begins a turn.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cancel::CancelReason;
 use crate::compaction::Compaction;
+use crate::cut_result::CutResult;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{ModelError, Reply};
 
@@ -38,6 +39,8 @@ pub enum Input<'a> {
     WrapUp(WrapUpReason),
     /// Older messages give way to a summary.
     Compaction(&'a Compaction),
+    /// Results that no model has answered give way to shorter ones.
+    ResultsCut(&'a [CutResult]),
     /// The turn is over, and the agent waits until the next message. Its answer stays in the
     /// result.
     Rest,

@@ -1,12 +1,14 @@
 //! Laws of the loop: each call gets exactly one result, in order, whatever happens.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use deputize_core::compaction::{Compaction, CompactionLimits, SummaryRequest};
+use deputize_core::compaction::{Compaction, CompactionLimits, ReplacedPart, SummaryRequest};
 use deputize_core::model::{FailureKind, Finish, ModelError, RawCall, Reply, Usage};
 use deputize_core::run::{Input, Run, Step, WrapUpReason};
 use deputize_core::{CancelReason, Message};
 use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 use crate::{failed, message, result, show, started};
 
@@ -42,8 +44,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 /// Conversations that grow, with compactions between.
 fn long_moves() -> impl Strategy<Value = Vec<Move>> {
-    let limits = (0..200u64, 0..60u64, 0..30u64)
-        .prop_map(|(tail, requests, least)| CompactionLimits { tail, requests, least });
+    let limits = (0..200u64, 0..60u64, 0..60u64, 0..30u64)
+        .prop_map(|(tail, step, requests, least)| CompactionLimits { tail, step, requests, least });
     let one = prop_oneof![
         6 => (0..4u8).prop_map(|calls| Move::Reply(calls, Finish::Stop)),
         10 => (0..4usize).prop_map(Move::Answer),
@@ -207,45 +209,70 @@ fn is_summary(message: &Message) -> bool {
     matches!(message, Message::User(user) if user.text == "SUMMARY")
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+/// Checks a compaction: what stays is the same, in the same order, and stands where positions say.
+fn check_compaction(
+    before: &[Arc<Message>],
+    limits: CompactionLimits,
+    part: &ReplacedPart,
+    run: &Run,
+    last: &str,
+) -> Result<(), TestCaseError> {
+    let after = run.messages();
+    prop_assert_eq!(after.len() + part.count(), before.len() + 1);
+    let is_last = |it: &&Arc<Message>| matches!(&***it, Message::User(user) if user.text == last);
+    // A request that arrived while calls were open follows their results.
+    let count = |messages: &[Arc<Message>]| messages.iter().filter(is_last).count();
+    prop_assert_eq!(count(after), count(before), "{}", show(run));
+    prop_assert!(is_summary(&after[part.position_after(part.end) - 1]));
+    for (at, message) in before.iter().enumerate().filter(|(_, it)| !is_summary(it)) {
+        let stays = at < part.first || at >= part.end || part.kept.contains(&at);
+        let now = after.get(part.position_after(at));
+        prop_assert!(!stays || now.is_some_and(|now| Arc::ptr_eq(now, message)));
+    }
+    // The step that no model has answered stays, where it is not too large.
+    let is_said = |it: &Arc<Message>| matches!(**it, Message::Assistant(_));
+    if let Some(step) = before.iter().rposition(is_said) {
+        let bytes: u64 = before[step..].iter().map(|it| it.text_bytes()).sum();
+        prop_assert!(bytes > limits.step || part.end <= step, "{}", show(run));
+    }
+    Ok(())
+}
 
-    #[test]
-    fn a_compaction_keeps_calls_paired_the_order_and_the_last_request(moves in long_moves()) {
-        let mut run = started(9);
-        let mut asked = 0;
-        let mut last = "go".to_owned();
-        for step in &moves {
-            if let Move::Message = step {
-                asked += 1;
-                last = format!("request {asked}");
-                run.apply(Input::Message(&message(&last)));
-                continue;
-            }
-            let before = run.messages().to_vec();
-            let is_compacted = match step {
-                Move::Compact(limits) => run.replaceable_part(*limits),
-                _ => None,
-            };
-            apply(&mut run, step);
-            prop_assert_eq!(paired(&run), Ok(()), "after {:?}\n{}", step, show(&run));
-            let Some(part) = is_compacted else { continue };
-            let after = run.messages();
-            prop_assert_eq!(after.len() + part.count(), before.len() + 1);
-            let is_last = |it: &Arc<Message>| matches!(&**it, Message::User(user) if user.text == last);
-            // A request that arrived while calls were open follows their results.
-            prop_assert_eq!(
-                after.iter().filter(|it| is_last(it)).count(),
-                before.iter().filter(|it| is_last(it)).count(),
-                "{}", show(&run)
-            );
-            prop_assert!(is_summary(&after[part.position_after(part.end) - 1]));
-            // What stays is the same, in the same order, and stands where positions say.
-            for (at, message) in before.iter().enumerate().filter(|(_, it)| !is_summary(it)) {
-                let stays = at < part.first || at >= part.end || part.kept.contains(&at);
-                let now = after.get(part.position_after(at));
-                prop_assert!(!stays || now.is_some_and(|now| Arc::ptr_eq(now, message)));
-            }
+/// Makes the moves and checks each compaction. Returns how many there were.
+fn check_compactions(moves: &[Move]) -> Result<usize, TestCaseError> {
+    let mut run = started(9);
+    let (mut asked, mut compactions) = (0, 0);
+    let mut last = "go".to_owned();
+    for step in moves {
+        if let Move::Message = step {
+            asked += 1;
+            last = format!("request {asked}");
+            run.apply(Input::Message(&message(&last)));
+            continue;
+        }
+        let before = run.messages().to_vec();
+        let compaction = match step {
+            Move::Compact(limits) => run.replaceable_part(*limits).map(|part| (*limits, part)),
+            _ => None,
+        };
+        apply(&mut run, step);
+        prop_assert_eq!(paired(&run), Ok(()), "after {:?}\n{}", step, show(&run));
+        if let Some((limits, part)) = compaction {
+            check_compaction(&before, limits, &part, &run, &last)?;
+            compactions += 1;
         }
     }
+    Ok(compactions)
+}
+
+#[test]
+fn a_compaction_keeps_calls_paired_the_order_the_last_request_and_the_last_step() {
+    let compacted = Cell::new(0);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(10_000));
+    let law = |moves: Vec<Move>| {
+        compacted.set(compacted.get() + u32::from(check_compactions(&moves)? > 0));
+        Ok(())
+    };
+    runner.run(&long_moves(), law).unwrap();
+    assert!(compacted.get() > 3_000, "only {} conversations were compacted", compacted.get());
 }

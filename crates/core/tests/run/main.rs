@@ -8,6 +8,7 @@ mod laws;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
+use deputize_core::compaction::CompactionLimits;
 use deputize_core::message::{CallStatus, ModelText, OpaqueBlock, UserMessage};
 use deputize_core::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
 use deputize_core::name::ChildEndId;
@@ -168,6 +169,27 @@ fn a_fork_begins_with_what_was_said_before_the_call_and_counts_its_own_steps() {
     answer_calls(&mut run, "z");
     assert_eq!(run.iterations(), 2);
     assert_eq!(run.step(), Step::Ask { iteration: 5, tools: ToolChoice::None });
+}
+
+#[test]
+fn a_compaction_of_a_fork_keeps_requests_to_its_parent_word_for_word() {
+    let mut parent = started(9);
+    parent.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut parent, "x");
+    parent.apply(Input::Message(&message("Never touch the database.")));
+    parent.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut parent, "y");
+    parent.apply(Input::Reply(&calls(&["a", "b"])));
+    let mut run = Run::fork(limits(9), &parent);
+    run.apply(Input::Message(&message("part")));
+    let limits = CompactionLimits { tail: 0, step: 0, requests: 100, least: 0 };
+    let part = run.replaceable_part(limits).unwrap();
+    let text = |at: &usize| match &*run.messages()[*at] {
+        Message::User(user) => user.text.clone(),
+        other => panic!("{other:?}"),
+    };
+    let kept: Vec<_> = part.kept.iter().map(text).collect();
+    assert_eq!(kept, ["go", "Never touch the database.", "part"]);
 }
 
 #[test]

@@ -27,21 +27,26 @@ pub(super) struct ModelUse {
 pub(super) struct CompactionGain {
     /// Bytes of the request before the last one, until one after it is answered.
     before: Option<u64>,
+    /// Whether the last one replaced a step that no model had answered.
+    replaced_step: bool,
     /// Number of last ones that won too little.
     pub(super) useless: u32,
 }
 
 impl CompactionGain {
-    fn record_compaction(&mut self, bytes: u64) {
-        if self.before.replace(bytes).is_some() {
-            // No request went through after the one before.
+    /// Records a compaction of a request of so many bytes, and whether it replaced a step that no
+    /// model had answered: the agent can only take that step again.
+    fn record_compaction(&mut self, bytes: u64, replaces_step: bool) {
+        // Or no request went through after the one before.
+        if self.before.replace(bytes).is_some() || replaces_step {
             self.useless += 1;
         }
+        self.replaced_step = replaces_step;
     }
 
     /// Records the bytes of a request that was answered.
     fn record_reply(&mut self, bytes: u64) {
-        let Some(before) = self.before.take() else { return };
+        let Some(before) = self.before.take().filter(|_| !self.replaced_step) else { return };
         let won = before.saturating_sub(bytes);
         self.useless = if won < before / LEAST_GAIN_PART { self.useless + 1 } else { 0 };
     }
@@ -72,8 +77,11 @@ impl ModelUse {
         };
     }
 
-    pub(super) fn record_compaction(&mut self, compaction: &Compaction) {
-        self.compactions.record_compaction(compaction.bytes_before);
+    /// Records a compaction of a conversation of so many messages.
+    pub(super) fn record_compaction(&mut self, compaction: &Compaction, messages: usize) {
+        let replaces_step =
+            messages.checked_sub(1).is_some_and(|last| !compaction.part.keeps(last));
+        self.compactions.record_compaction(compaction.bytes_before, replaces_step);
         self.tokens.record_compaction();
         self.context_tokens = self.tokens.guess(compaction.bytes_after);
         self.cost += compaction.request.cost();

@@ -167,7 +167,7 @@ impl RecordedSession {
     }
 
     fn compact(&mut self) {
-        let limits = CompactionLimits { tail: 0, requests: 0, least: 0 };
+        let limits = CompactionLimits { tail: 0, step: 0, requests: 0, least: 0 };
         let part = self.states.get(&top()).unwrap().read().run().replaceable_part(limits);
         let Some(part) = part else { return };
         let request = SummaryRequest {

@@ -209,7 +209,9 @@ impl StoredSession {
     #[must_use]
     pub fn spoken_texts(&self, agent: &AgentId) -> Option<Vec<SpokenText>> {
         let own = || self.records.iter().filter(|record| record.agent == *agent);
-        if !own().any(|record| matches!(record.event, Event::Compaction(_))) {
+        if !own()
+            .any(|record| matches!(record.event, Event::Compaction(_) | Event::ResultsCut { .. }))
+        {
             let state = self.states().get(agent)?;
             let state = state.read();
             return Some(spoken(&state, 0..usize::MAX));
@@ -227,6 +229,11 @@ impl StoredSession {
                 said.extend(spoken(&state, from..end));
                 said.push(SpokenText::Compaction(compaction.clone()));
                 from = compaction.part.position_after(end);
+            }
+            if matches!(record.event, Event::ResultsCut { .. }) {
+                // The whole results.
+                said.extend(spoken(&state, from..usize::MAX));
+                from = state.run().messages().len();
             }
             state.apply(&record.event);
         }

@@ -22,6 +22,8 @@ use tempfile::TempDir;
 
 use crate::fixture::{World, config, cut, resumed, run, spec};
 
+mod large_steps;
+
 /// Tokens of the model's context.
 const WINDOW: u32 = 6_000;
 /// Bytes of a token, as the model counts.

@@ -1,12 +1,12 @@
 use std::fs;
 
-use deputize_core::ResourceMap;
 use deputize_core::authority::Grant;
 use deputize_core::outside_sources::OutsideSources;
+use deputize_core::{ResourceMap, TypedTool as _};
 use serde_json::json;
 
 use super::manage::SkillManage;
-use super::view::{SkillView, SkillsList};
+use super::view::{NoArgs, SkillView, SkillsList};
 use super::*;
 use crate::fixture::{ToolFixture, result};
 
@@ -105,6 +105,11 @@ async fn a_skill_written_after_reading_from_outside_is_marked() {
     assert!(call(edit).await.ends_with(both));
     let view = bench.call(SkillView, json!({"name": "notes"})).await;
     assert!(view.starts_with("Do notes.\n") && view.ends_with(both), "{view}");
+    // So is the list of skills, which quotes its description.
+    let sources = [Source::mcp("docs"), Source::web("a.example")].into();
+    assert_eq!(SkillView.guidance_sources(&bench.cx.agent.session.settings), sources);
+    let listed = SkillsList.run(NoArgs {}, &bench.cx).await.unwrap();
+    assert_eq!(listed.sources, sources);
     let remove = json!({"action": "remove", "name": "notes"});
     assert_eq!(call(remove).await, "the skill `notes` is removed; later sessions no longer see it");
 }

@@ -259,3 +259,26 @@ async fn what_the_options_of_the_program_take_from_jobs_is_told_when_it_starts()
     assert!(told.starts_with(&format!("warning: {warning}")), "{told}");
     assert!(told.contains(&format!("warning: net: {warning}")), "{told}");
 }
+
+#[tokio::test]
+async fn what_the_maker_of_a_job_had_read_is_among_the_sources_of_its_task() {
+    let lab = Lab::new();
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Hello."))).await;
+    add(&lab, "hello", &["-t", "file_read"]).await;
+    let mut made = job(&lab, "hello");
+    made["sources"] = json!(["web:a.example", "mcp:docs"]);
+    fs::write(lab.path("home/cron/jobs/hello.json"), made.to_string()).unwrap();
+    deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("hello completed, session ").await;
+    stop(daemon).await;
+    let records = fs::read_to_string(lab.session_file()).unwrap();
+    let mut events = records.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["record"]["event"].clone()
+    });
+    let task = events.find(|event| event["type"] == "message").unwrap();
+    for source in ["user", "mcp:docs", "web:a.example"] {
+        assert!(task["sources"].as_array().unwrap().contains(&json!(source)), "{task}");
+    }
+}

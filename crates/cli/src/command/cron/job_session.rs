@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deputize_agent::new_session_id;
 use deputize_core::authority::ApproverMode;
+use deputize_core::source::Source;
 use deputize_core::{Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId};
 use deputize_cron::{Job, JobOutcome, RunStatus};
 use deputize_runtime::{Session, SystemClock};
@@ -65,6 +66,9 @@ impl JobSession {
         let assembly = &composition.assembly;
         let mut spec = assembly.top_agent(&self.id, &chosen.name, &self.job.prompt, self.mode);
         spec.options = chosen.options.clone();
+        // Its prompt may repeat what its maker had read.
+        let sources = self.job.sources.iter().map(|label| Source::from_lasting_label(label));
+        spec.task_sources.extend(sources);
         let authority = assembly.authority(self.mode, spec.cwd.clone());
         let run = session.run(spec, authority, cancel);
         let (mut outcome, error) = while_active(&composition.config, &idle, cancel, run).await;

@@ -220,6 +220,8 @@ pub(super) enum EventBody<'r> {
         cost_usd: Option<f64>,
         ms: u64,
     },
+    #[serde(rename = "results.cut")]
+    ResultsCut { results: usize, bytes: u64 },
     #[serde(rename = "agent.wrap_up")]
     AgentWrapUp {
         limit: WrapUpReason,
