@@ -65,6 +65,22 @@ async fn what_prompt_prints_is_what_is_sent() {
 }
 
 #[tokio::test]
+async fn a_resume_says_that_project_files_come_too_late() {
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
+    let late = "note: a session keeps the prompt that it began with: --project-files adds no \
+                instructions of the project to it";
+    for (first, is_late) in [(&[][..], true), (&["--project-files"], false)] {
+        let lab = Lab::new();
+        std::fs::write(lab.work("AGENTS.md"), "Use tabs.\n").unwrap();
+        lab.run(&server, &[first, &["Go"]].concat()).end().await.with_code(0);
+        let session = lab.session();
+        let resume = ["--resume", &session, "--project-files", "More"];
+        let ended = lab.run(&server, &resume).end().await.with_code(0);
+        assert_eq!(ended.err.contains(late), is_late, "{}", ended.err);
+    }
+}
+
+#[tokio::test]
 async fn the_nearest_project_files_have_room_and_the_person_reads_what_does_not_fit() {
     let lab = Lab::new();
     std::fs::create_dir_all(lab.work(".git")).unwrap();
