@@ -201,6 +201,32 @@ async fn a_check_of_the_configuration_reads_the_files_that_it_names() {
     assert!(all.iter().all(|part| checked.err.contains(part)), "{}", checked.err);
 }
 
+/// Entries that match nothing.
+#[tokio::test]
+async fn a_check_of_the_configuration_names_entries_without_effect() {
+    let lab = Lab::new();
+    let config = "model: offline\ndelegation:\n  profile_models:\n    nope: offline\n    work: \
+                  offline\nmcp_servers:\n  git: {command: git-mcp}\ncomposite_toolsets:\n  a: {tools: \
+                  [mcp__wid__none, mcp__git__log, read_file]}\n";
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), config).unwrap();
+    let checked = ended(&lab, &["config", "check"]).await.with_code(0);
+    for line in [
+        "config.yaml:4:5: `delegation.profile_models`: there is no profile `nope`; known: ",
+        "config.yaml:9:7: `composite_toolsets.a.tools`: there is no server for the tool \
+         `mcp__wid__none`: add it to `mcp_servers`",
+    ] {
+        assert!(checked.err.contains(line), "{line}: {}", checked.err);
+    }
+    assert!(checked.out.contains("warnings: 2"), "{checked:?}");
+    for host in ["*", "*.x", "127.0.0.*"] {
+        let set = format!("fetch.allow_hosts=[\"{host}\"]");
+        let checked = ended(&lab, &["config", "check", "--set", &set]).await.with_code(2);
+        let fault = format!("`{host}` is not a host, or a host with a port: write it like");
+        assert!(checked.err.contains(&fault), "{}", checked.err);
+    }
+}
+
 #[tokio::test]
 async fn the_doctor_looks_for_the_program_that_children_are() {
     let lab = Lab::new();

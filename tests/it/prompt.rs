@@ -65,6 +65,38 @@ async fn what_prompt_prints_is_what_is_sent() {
 }
 
 #[tokio::test]
+async fn a_resume_says_that_project_files_come_too_late() {
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
+    let late = "note: a session keeps the prompt that it began with: --project-files adds no \
+                instructions of the project to it";
+    for (first, is_late) in [(&[][..], true), (&["--project-files"], false)] {
+        let lab = Lab::new();
+        std::fs::write(lab.work("AGENTS.md"), "Use tabs.\n").unwrap();
+        lab.run(&server, &[first, &["Go"]].concat()).end().await.with_code(0);
+        let session = lab.session();
+        let resume = ["--resume", &session, "--project-files", "More"];
+        let ended = lab.run(&server, &resume).end().await.with_code(0);
+        assert_eq!(ended.err.contains(late), is_late, "{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn who_the_agent_is_has_the_room_of_a_project_file() {
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.path("home")).unwrap();
+    std::fs::write(lab.path("home/SOUL.md"), "You are kind.\n".repeat(2_000)).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
+    let cut = "SOUL.md has 28000 bytes, and 16380 are in the prompt: it has room for 16384 bytes; \
+               shorten it";
+    let ended = lab.run(&server, &["Go"]).end().await.with_code(0);
+    assert!(ended.err.contains(&format!("warning: {cut}")), "{}", ended.err);
+    let system = ChatRequest::of(&server.requests()[0]).system();
+    assert_eq!(system.matches("You are kind.").count(), 16_380 / 14);
+    let doctor = RunningProgram::start(lab.deputize(&["doctor", "-m", "offline"])).end().await;
+    assert!(doctor.out.contains(cut), "{}", doctor.out);
+}
+
+#[tokio::test]
 async fn the_nearest_project_files_have_room_and_the_person_reads_what_does_not_fit() {
     let lab = Lab::new();
     std::fs::create_dir_all(lab.work(".git")).unwrap();

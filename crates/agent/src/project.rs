@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use deputize_core::truncate::truncate_lines;
 use deputize_documents::{read_exact_text, read_text};
+use deputize_runtime::prompt::PROJECT_FILE_BYTES;
 
 /// Files of a project that speak to agents, in each directory from the repository's root down.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".cursorrules"];
@@ -65,13 +67,21 @@ pub fn root(cwd: &Path) -> Option<PathBuf> {
     cwd.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
 }
 
-/// Reads `SOUL.md` of the user's home directory of the program, which says who the agent is.
-///
-/// # Errors
-/// When the file is there and cannot be read, or is not UTF-8 text, in words.
-pub fn identity(home: &Path) -> Result<Option<String>, String> {
-    read_exact_text(&home.join(SOUL), FILE_BYTES)
-        .map_err(|error| format!("{SOUL} was not read: {error}"))
+/// Reads `SOUL.md` of the user's home directory of the program, which says who the agent is, up to
+/// the limit of a project file. Adds a warning if it cannot be read, is not UTF-8 text, or is longer.
+pub fn identity(home: &Path, warnings: &mut Vec<String>) -> Option<String> {
+    let read = read_exact_text(&home.join(SOUL), FILE_BYTES);
+    let read = read.inspect_err(|error| warnings.push(format!("{SOUL} was not read: {error}")));
+    let mut text = read.ok().flatten()?;
+    let (bytes, shown) = (text.len(), truncate_lines(&text, PROJECT_FILE_BYTES).len());
+    if shown < bytes {
+        warnings.push(format!(
+            "{SOUL} has {bytes} bytes, and {shown} are in the prompt: it has room for \
+             {PROJECT_FILE_BYTES} bytes; shorten it"
+        ));
+        text.truncate(shown);
+    }
+    Some(text)
 }
 
 #[cfg(test)]
@@ -139,13 +149,21 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_read_as_it_is_or_not_at_all() {
+    fn an_identity_is_read_as_it_is_up_to_its_limit() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(identity(dir.path()), Ok(None));
+        let read = || {
+            let mut warnings = Vec::new();
+            (identity(dir.path(), &mut warnings), warnings.join("\n"))
+        };
+        assert_eq!(read(), (None, String::new()));
         fs::write(dir.path().join(SOUL), "I am\n").unwrap();
-        assert_eq!(identity(dir.path()), Ok(Some("I am\n".to_owned())));
+        assert_eq!(read(), (Some("I am\n".to_owned()), String::new()));
         fs::write(dir.path().join(SOUL), b"I am\n\xff").unwrap();
         let fault = "SOUL.md was not read: line 2 is not UTF-8 text";
-        assert_eq!(identity(dir.path()), Err(fault.to_owned()));
+        assert_eq!(read(), (None, fault.to_owned()));
+        fs::write(dir.path().join(SOUL), "I am long.\n".repeat(10_000)).unwrap();
+        let cut = "SOUL.md has 110000 bytes, and 16379 are in the prompt: it has room for 16384 bytes; \
+                   shorten it";
+        assert_eq!(read(), (Some("I am long.\n".repeat(16_379 / 11)), cut.to_owned()));
     }
 }

@@ -143,6 +143,7 @@ fn first_request(
     let prompt = child_prompt(&ChildPrompt {
         goal: &task.goal,
         context: task.context.as_deref(),
+        is_fork: task.is_fork,
         profile: profile_of(task, config),
         workspace: Some(cwd(parent, config)).filter(|cwd| cwd.is_absolute()),
         only: Some(child.tools.as_slice()).filter(|_| preserves && fewer),

@@ -11,6 +11,7 @@ use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::clean;
 
 const CHILD: &str = include_str!("../prompts/child.md");
+const FORK: &str = include_str!("../prompts/child_fork.md");
 const TASK: &str = include_str!("../prompts/child_task.md");
 const CONTEXT: &str = include_str!("../prompts/child_context.md");
 const WORKSPACE: &str = include_str!("../prompts/child_workspace.md");
@@ -28,6 +29,8 @@ pub struct ChildPrompt<'a> {
     pub goal: &'a str,
     /// What it needs to know.
     pub context: Option<&'a str>,
+    /// Whether it stands below its parent's conversation.
+    pub is_fork: bool,
     /// Its profile, if it has one.
     pub profile: Option<&'a Profile>,
     /// Its working directory, where known.
@@ -58,6 +61,7 @@ pub struct Nesting {
 /// let brief = ChildPrompt {
 ///     goal: "Count the tests.",
 ///     context: None,
+///     is_fork: false,
 ///     profile: None,
 ///     workspace: None,
 ///     only: None,
@@ -72,7 +76,7 @@ pub struct Nesting {
 /// # Errors
 /// When a template of this crate and its values do not fit.
 pub fn child_prompt(brief: &ChildPrompt<'_>) -> Result<PromptParts, FillError> {
-    let mut who = vec![Section::plain(CHILD)];
+    let mut who = vec![Section::plain(if brief.is_fork { FORK } else { CHILD })];
     who.extend(brief.profile.map(profile_section).transpose()?.flatten());
     let mut own = vec![Section::plain(&fill(TASK, &[("goal", brief.goal)])?)];
     if let Some(context) = brief.context.filter(|context| !context.trim().is_empty()) {
@@ -145,6 +149,7 @@ mod tests {
         ChildPrompt {
             goal: "Count the tests.",
             context,
+            is_fork: false,
             profile: None,
             workspace,
             only,
@@ -240,6 +245,14 @@ mod tests {
         let two = ChildPrompt { goal: "Another.", context: None, ..one };
         assert_eq!(blocks(one)[0], blocks(two)[0]);
         assert_eq!(&*blocks(two)[1], "YOUR TASK:\nAnother.");
+    }
+
+    #[test]
+    fn a_fork_knows_the_conversation_above_it() {
+        let fork = ChildPrompt { is_fork: true, ..smallest(PromptLayout::Classic) };
+        let first = show(&fork).lines().next().unwrap_or_default().to_owned();
+        insta::assert_snapshot!(first, @"You are a child agent now: the agent of the conversation above started you for one task and waits for your report. You cannot ask anyone.");
+        assert!(FORK.len() < CHILD.len());
     }
 
     #[test]

@@ -136,7 +136,8 @@ pub struct AllowedHost {
 /// Why a text names no host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a host, or a host with a port: write it like `docs.internal` or `localhost:8080`"
+    "`{0}` is not a host, or a host with a port: write it like `docs.internal` or `localhost:8080`, \
+     each host by itself"
 )]
 pub struct AllowedHostError(String);
 
@@ -150,7 +151,8 @@ impl FromStr for AllowedHost {
         if !is_host || url.fragment().is_some() || has_credentials(&url) {
             return Err(fault());
         }
-        let host = host_of(&url).ok_or_else(fault)?;
+        // A pattern is a host for the parser, and no host for anybody else.
+        let host = host_of(&url).filter(|host| !host.contains('*')).ok_or_else(fault)?;
         // The parser drops the port that http has anyway.
         let port = if text.ends_with(":80") { Some(80) } else { url.port() };
         Ok(Self { host, port })
@@ -416,7 +418,9 @@ mod tests {
         for text in ["docs.internal", "localhost:8080", "a:80", "10.0.0.1", "[::1]:9000"] {
             assert_eq!(read(text), text);
         }
-        for text in ["", "http://a", "a/b", "a/", "a?b", "me@a", "a:b", "a b", "*.a/"] {
+        for text in
+            ["", "http://a", "a/b", "a/", "a?b", "me@a", "a:b", "a b", "*", "*.a", "127.0.0.*:80"]
+        {
             assert!(read(text).contains("is not a host"), "{text}");
         }
     }

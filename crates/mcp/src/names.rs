@@ -29,6 +29,21 @@ pub fn is_server_name(tool: &ToolName, toolset: &ToolsetName) -> bool {
     tool.as_str().starts_with(TOOL_PREFIX) || toolset.as_str().starts_with(TOOLSET_PREFIX)
 }
 
+/// Returns whether a tool is named like those of a server.
+///
+/// ```
+/// use deputize_core::ToolName;
+/// use deputize_mcp::is_tool_of;
+///
+/// assert!(is_tool_of(&ToolName::literal("mcp__git__log"), "git"));
+/// assert!(!is_tool_of(&ToolName::literal("mcp__git__log"), "gi"));
+/// ```
+#[must_use]
+pub fn is_tool_of(tool: &ToolName, server: &str) -> bool {
+    let rest = tool.as_str().strip_prefix(TOOL_PREFIX).and_then(|it| it.strip_prefix(server));
+    rest.is_some_and(|rest| rest.starts_with("__"))
+}
+
 /// Returns the name of a server's tool.
 pub(crate) fn tool_name(server: &str, tool: &str) -> String {
     format!("{TOOL_PREFIX}{server}__{tool}")

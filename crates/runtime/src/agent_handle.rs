@@ -169,6 +169,11 @@ impl AgentHandle {
         !self.state.read().mailbox().is_empty()
     }
 
+    /// Returns whether others have left words for it: not the end of a command.
+    fn has_words(&self) -> bool {
+        self.state.read().mailbox().has_words()
+    }
+
     /// Takes the outcomes of background children that have ended, to deliver them.
     pub(crate) fn take_ended(&self) -> Vec<ChildOutcome> {
         let mut mail = self.mail();
@@ -190,20 +195,23 @@ impl AgentHandle {
         self.has_messages() || mail.children.values().any(ended)
     }
 
-    /// Returns whether something waits for it that is worth one of its last requests: a message, or
-    /// the end of the last child.
-    pub(crate) fn has_last_mail(&self) -> bool {
+    /// Returns whether something waits for it that is worth one of its last requests: words of
+    /// others, the end of the last child, or of the last command before its closing answer.
+    pub(crate) fn has_last_mail(&self, has_closing_answer: bool) -> bool {
         let mail = self.mail();
         let runs = |child: &BackgroundChild| matches!(child, BackgroundChild::Runs);
         let ended = |child: &BackgroundChild| matches!(child, BackgroundChild::Ended(_));
         let all_ended = !mail.children.values().any(runs) && mail.children.values().any(ended);
-        self.has_messages() || all_ended
+        let commands_ended = mail.processes.is_empty() && self.has_messages();
+        self.has_words() || all_ended || (commands_ended && !has_closing_answer)
     }
 
-    /// Returns whether something waits for it, or will. If not, it takes no more messages.
-    pub(crate) fn expects_more(&self) -> bool {
+    /// Returns whether something waits for it, or will. If not, it takes no more messages. After its
+    /// closing answer the end of a command is nothing to wait for.
+    pub(crate) fn expects_more(&self, has_closing_answer: bool) -> bool {
         let mut mail = self.mail();
-        let more = self.has_messages() || mail.awaits_ends();
+        let waits = if has_closing_answer { self.has_words() } else { self.has_messages() };
+        let more = waits || mail.awaits_ends();
         if !more {
             mail.closed.get_or_insert(Delivery::Ended);
         }
@@ -213,6 +221,12 @@ impl AgentHandle {
     /// Returns whether the end of a background child or command is still to be delivered to it.
     pub(crate) fn awaits_ends(&self) -> bool {
         self.mail().awaits_ends()
+    }
+
+    /// Returns whether the ends of background commands are all that is still to come.
+    pub(crate) fn awaits_commands_alone(&self) -> bool {
+        let mail = self.mail();
+        !mail.processes.is_empty() && mail.children.is_empty() && !self.has_words()
     }
 
     /// Adds a background command whose end it gets a message about.

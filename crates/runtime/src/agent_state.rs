@@ -1,6 +1,6 @@
 //! The state of each agent, as a fold of its records.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use deputize_core::agent::AgentSpec;
@@ -19,12 +19,14 @@ use deputize_core::{AgentId, CallId, CancelReason, Event, Outcome, ToolCall, Too
 mod model_use;
 mod source_log;
 mod text_log;
+mod unread_messages;
 
 pub(crate) use model_use::PendingRequest;
 
 use model_use::{CompactionGain, ModelUse};
 use source_log::SourceLog;
 use text_log::TextLog;
+use unread_messages::UnreadMessages;
 
 /// The error of a call whose end was not observed.
 pub(crate) const PROGRAM_ENDED: &str = "the program ended while it ran";
@@ -44,7 +46,7 @@ pub(crate) struct AgentState {
     processes: ProcessLog,
     tool_state: ToolState,
     sources: SourceLog,
-    mailbox: VecDeque<UserMessage>,
+    mailbox: UnreadMessages,
     texts: TextLog,
     ending: AgentEndState,
 }
@@ -152,7 +154,7 @@ impl AgentState {
             processes: ProcessLog::default(),
             tool_state: ToolState::default(),
             sources: SourceLog::new(&spec.system_sources),
-            mailbox: VecDeque::new(),
+            mailbox: UnreadMessages::default(),
             texts: TextLog::default(),
             ending: AgentEndState::default(),
         }
@@ -202,18 +204,13 @@ impl AgentState {
                 if matches!(self.run.step(), Step::Done(_)) {
                     self.model_use.compactions = CompactionGain::default();
                 }
-                // It reads messages in the order they were left.
-                let is_left =
-                    |left: &UserMessage| message.from.is_none() && left.text == message.text;
-                if self.mailbox.front().is_some_and(is_left) {
-                    self.mailbox.pop_front();
-                }
+                self.mailbox.record_read(message);
                 self.begun = true;
                 self.ending.reopen();
                 self.sources.record(&message.sources);
             }
             Event::MessageLeft { text, sources } => {
-                self.mailbox.push_back(UserMessage::new(text).with_sources(sources.clone()));
+                self.mailbox.push(UserMessage::new(text).with_sources(sources.clone()));
             }
             Event::ProcessStart(start) => {
                 self.processes.running.insert(start.process.clone(), start.clone());
@@ -239,8 +236,10 @@ impl AgentState {
     fn apply_process_end(&mut self, end: &ProcessEnd) {
         self.processes.running.remove(&end.process);
         self.processes.ended.insert(end.process.clone(), end.exit);
-        let message = end.message.as_ref().map(UserMessage::new);
-        self.mailbox.extend(message.map(|it| it.with_sources(end.sources.clone())));
+        if let Some(text) = &end.message {
+            let message = UserMessage::new(text).with_sources(end.sources.clone());
+            self.mailbox.push_process_end(message);
+        }
         self.receipts.add(&ToolEffect::Command {
             command: end.command.clone(),
             exit_code: end.exit.code(),
@@ -453,7 +452,7 @@ impl AgentState {
     }
 
     /// Returns the messages that were left for the agent and that it has not read, in order.
-    pub(crate) const fn mailbox(&self) -> &VecDeque<UserMessage> {
+    pub(crate) const fn mailbox(&self) -> &UnreadMessages {
         &self.mailbox
     }
 

@@ -172,6 +172,7 @@ impl Driver {
                     Box::pin(self.tools.run(&open)).instrument(step.clone()).await?;
                 }
                 NextStep::Rest | NextStep::Done => {
+                    Box::pin(self.inbox.await_commands()).await;
                     // What its children and commands bring may change the answer: until then it
                     // is none.
                     let waits = cx.may_rest() && cx.handle.awaits_ends();

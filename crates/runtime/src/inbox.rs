@@ -11,7 +11,7 @@ use deputize_core::outcome::ExitReason;
 use deputize_core::run::{BudgetUnit, Step, WrapUpReason};
 use deputize_core::sanitize::{for_terminal_line, frame_for_model};
 use deputize_core::source::Source;
-use deputize_core::{CallId, CancelReason, Event, ToolOutput};
+use deputize_core::{CallId, CancelReason, Event, Status, ToolOutput};
 
 use crate::agent_context::AgentContext;
 use crate::agent_handle::ChildOutcome;
@@ -103,7 +103,8 @@ impl Inbox {
 
     /// The turn is over. Where something is still to come, rests until it has; false: nothing is.
     pub(crate) async fn await_news(&self) -> Result<bool, JournalError> {
-        if !self.cx.may_rest() || !self.cx.handle.expects_more() {
+        let has_closing_answer = self.has_closing_answer();
+        if !self.cx.may_rest() || !self.cx.handle.expects_more(has_closing_answer) {
             return Ok(false);
         }
         // Also where an earlier process rested already: so it shows that this one came so far.
@@ -114,21 +115,50 @@ impl Inbox {
         }
         self.cx.record(Event::AgentRest).await?;
         self.cx.handle.progress.set_rests(true);
-        self.until_news().await;
+        self.until_news(has_closing_answer).await;
         self.cx.handle.progress.set_rests(false);
         Ok(true)
     }
 
+    /// Returns whether the turn is over with the closing answer at the limit of requests.
+    fn has_closing_answer(&self) -> bool {
+        match self.cx.state.read().run().step() {
+            Step::Done(end) => {
+                end.status == Status::Completed && end.reason == ExitReason::MaxIterations
+            }
+            Step::Ask { .. } | Step::Call(_) | Step::Rest => false,
+        }
+    }
+
+    /// After a closing answer, waits for the background commands that still run: their ends go on
+    /// record, and there is no request for them.
+    pub(crate) async fn await_commands(&self) {
+        let handle = &self.cx.handle;
+        if self.has_closing_answer() && handle.awaits_commands_alone() {
+            handle.progress.set_rests(true);
+            self.wait_until(|| !handle.awaits_commands_alone()).await;
+            handle.progress.set_rests(false);
+        }
+    }
+
     /// Waits until there is news for it, or it must end.
-    async fn until_news(&self) {
+    async fn until_news(&self, has_closing_answer: bool) {
+        let handle = &self.cx.handle;
+        // Without steps left each wake is one more request: all ends share one.
+        let has_news = || {
+            let has_steps = self.cx.state.read().run().has_steps();
+            if has_steps { handle.has_mail() } else { handle.has_last_mail(has_closing_answer) }
+        };
+        self.wait_until(has_news).await;
+    }
+
+    /// Waits until this is so, or the agent must end.
+    async fn wait_until(&self, is_so: impl Fn() -> bool) {
         let handle = &self.cx.handle;
         loop {
             let mut news = std::pin::pin!(handle.news.notified());
             news.as_mut().enable();
-            // Without steps left each wake is one more request: all ends share one.
-            let has_steps = self.cx.state.read().run().has_steps();
-            let has_news = if has_steps { handle.has_mail() } else { handle.has_last_mail() };
-            if has_news || self.cx.cancel.is_cancelled() || self.cx.time.is_up() {
+            if is_so() || self.cx.cancel.is_cancelled() || self.cx.time.is_up() {
                 return;
             }
             let work = self.cx.cancel.child();

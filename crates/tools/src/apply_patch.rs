@@ -124,9 +124,10 @@ impl PatchPlaces {
         for FilePatch { path, change } in files {
             let (place, new_path) = match change {
                 PatchAction::Create { .. } => (GrantedPath::to_write(cx, path)?, None),
-                PatchAction::Remove { .. } => (changed_place(cx, path)?, None),
+                PatchAction::Remove { .. } => (removed_place(cx, path)?, None),
+                PatchAction::Update { new_path: None, .. } => (changed_place(cx, path)?, None),
                 PatchAction::Update { new_path, .. } => {
-                    (changed_place(cx, path)?, new_path.as_ref())
+                    (removed_place(cx, path)?, new_path.as_ref())
                 }
             };
             let new_place = new_path.map(|path| GrantedPath::to_write(cx, path)).transpose()?;
@@ -177,6 +178,23 @@ fn named_twice(place: &GrantedPath, changes: [&PatchAction; 2]) -> ToolError {
 /// The place of a file that is there.
 fn changed_place(cx: &ToolCx, path: &str) -> Result<GrantedPath, ToolError> {
     GrantedPath::existing(cx, path, Access::Write).map_err(|error| none_to_change(cx, path, error))
+}
+
+/// The place of a file that is there under the name that the patch has for it: what a link leads to
+/// would go, and the link would stay.
+fn removed_place(cx: &ToolCx, path: &str) -> Result<GrantedPath, ToolError> {
+    let place = changed_place(cx, path)?;
+    if place.is_behind_symlink()? {
+        let target = place.path();
+        let target = target.strip_prefix(&cx.agent.spec.cwd).unwrap_or(&target);
+        return Err(ToolError::refused(format!(
+            "{} is a symlink to {}, and a patch removes or renames no symlinks: name that file if you \
+             mean it, or use a command for the symlink",
+            place.shown(),
+            crate::shown::shown(&target.to_string_lossy())
+        )));
+    }
+    Ok(place)
 }
 
 /// What a patch does, as far as its files were looked at.

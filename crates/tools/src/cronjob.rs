@@ -212,7 +212,7 @@ impl JobCall<'_> {
             }
             CronAction::Run => Ok(match self.store.request_run(&name).map_err(store_error)? {
                 true => format!("{name} runs now, and runs once more after that"),
-                false => format!("{name} runs within seconds{}", self.hint()),
+                false => self.run_words(&name),
             }),
         }
     }
@@ -407,7 +407,8 @@ impl JobCall<'_> {
 
     fn with_next(&self, done: &str, job: &Job) -> String {
         let next = self.next(job).map(|next| format!(", next at {next}")).unwrap_or_default();
-        format!("{done}: {}{next}{}", job.name, self.hint())
+        let hint = if job.paused { String::new() } else { self.hint() };
+        format!("{done}: {}{next}{hint}", job.name)
     }
 
     /// Returns what is missing for jobs to run.
@@ -416,6 +417,17 @@ impl JobCall<'_> {
             _ if self.store.has_daemon() => String::new(),
             "" => ". Nothing runs jobs now".to_owned(),
             command => format!(". Nothing runs jobs now: the person starts `{command}`"),
+        }
+    }
+
+    /// Returns when a job runs that is to run now.
+    fn run_words(&self, name: &JobName) -> String {
+        match self.settings.run_command.as_str() {
+            _ if self.store.has_daemon() => format!("{name} runs within seconds"),
+            "" => format!("{name} runs as soon as something runs jobs: nothing does now"),
+            command => format!(
+                "{name} runs as soon as the person starts `{command}`: nothing runs jobs now"
+            ),
         }
     }
 }

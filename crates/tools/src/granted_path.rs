@@ -42,6 +42,8 @@ pub(crate) struct GrantedPath {
     root: PathBuf,
     dir: Arc<Dir>,
     rel: PathBuf,
+    /// The path beneath it that was asked for, before links were followed.
+    asked: PathBuf,
     shown: String,
 }
 
@@ -136,7 +138,7 @@ impl GrantedPath {
     fn asked(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
         let LexicalPath { root, rel, shown } = LexicalPath::of(cx, path, access)?;
         let dir = GrantedRoots::in_session(cx).open(root, &shown)?;
-        Ok(Self { root: root.clone(), dir, rel, shown })
+        Ok(Self { root: root.clone(), dir, asked: rel.clone(), rel, shown })
     }
 
     /// The granted directory that it lies in.
@@ -168,6 +170,17 @@ impl GrantedPath {
     /// The path as the caller wrote it, safe for a sentence.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// Returns whether the entry was asked for by the name of a symlink, not by its own.
+    pub(crate) fn is_behind_symlink(&self) -> Result<bool, PathError> {
+        let (Some(name), Some(parent)) = (self.asked.file_name(), self.asked.parent()) else {
+            return Ok(false);
+        };
+        canonical(&self.dir, &self.root, &tidy(parent))
+            .and_then(|parent| self.dir.symlink_metadata(parent.join(name)))
+            .map(|meta| meta.is_symlink())
+            .map_err(|error| PathError::of("look at", &self.shown, error))
     }
 
     /// Returns the metadata of the entry.

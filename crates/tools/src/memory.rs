@@ -5,11 +5,13 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, ParentOnly, Resource, ResourceMap, Subject,
-    ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    AgentView, ArgumentRole, Availability, Effects, Example, ParentOnly, Resource, ResourceMap,
+    Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 
 use crate::blocking::{blocking, still_wanted};
 
@@ -58,6 +60,15 @@ enum MemoryAction {
 enum Topic {
     User,
     Work,
+}
+
+impl From<Topic> for MemoryTopic {
+    fn from(topic: Topic) -> Self {
+        match topic {
+            Topic::User => Self::User,
+            Topic::Work => Self::Work,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -109,6 +120,19 @@ impl TypedTool for MemoryTool {
         Ok(CallCheck::Accepted)
     }
 
+    async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+        let settings = agent.session.settings.get_or_insert_with(MemorySettings::default);
+        let (Some(files), Some(old)) = (settings.files.clone(), args.old) else {
+            return Map::new();
+        };
+        let is_old = matches!(args.action, MemoryAction::Replace | MemoryAction::Remove);
+        let find = move || files.find(args.topic.into(), &old);
+        let entry = if is_old { spawn_blocking(find).await.ok() } else { None };
+        // Of an entry that is not there the call will tell.
+        let detail = |entry| ("present entry".to_owned(), Value::String(entry));
+        entry.and_then(Result::ok).map(detail).into_iter().collect()
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         blocking(cx, move |cx| {
             still_wanted(cx)?;
@@ -131,10 +155,7 @@ fn change(args: &Args, cx: &ToolCx, choose: fn(&MemoryFiles) -> MemoryFiles) -> 
         Some(text) if !text.trim().is_empty() => Ok(text.clone()),
         _ => Err(ToolError::refused(format!("give `{name}`"))),
     };
-    let topic = match args.topic {
-        Topic::User => MemoryTopic::User,
-        Topic::Work => MemoryTopic::Work,
-    };
+    let topic = MemoryTopic::from(args.topic);
     let text = || given(&args.text, "text");
     let old = || given(&args.old, "old");
     let done = match args.action {
@@ -200,6 +221,26 @@ mod tests {
         ] {
             let output = result(&bench.cx, MemoryTool, arguments).await.unwrap();
             assert_eq!(output.sources, from.clone().into(), "{}", output.content);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_has_the_entry_that_goes() {
+        let bench = ToolFixture::new();
+        let settings = &bench.cx.agent.session.settings;
+        let files = MemoryFiles::new(bench.path("memory"), Secrets::default());
+        files.add(MemoryTopic::Work, "Deploy only on Fridays.", &["web:a.example".into()]).unwrap();
+        settings.get_or_insert_with(|| MemorySettings { files: Some(files) });
+        let entry = json!({"present entry": "Deploy only on Fridays. [written after reading web:a.example]"});
+        for (call, details) in [
+            (json!({"action": "remove", "topic": "work", "old": "Deploy"}), entry.clone()),
+            (json!({"action": "replace", "topic": "work", "old": "Deploy", "text": "x"}), entry),
+            (json!({"action": "remove", "topic": "user", "old": "Deploy"}), json!({})),
+            (json!({"action": "add", "topic": "work", "text": "x"}), json!({})),
+        ] {
+            let args = serde_json::from_value(call).unwrap();
+            let shown = MemoryTool.question_details(args, &bench.cx.agent).await;
+            assert_eq!(Value::Object(shown), details);
         }
     }
 

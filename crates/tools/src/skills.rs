@@ -83,6 +83,17 @@ fn for_models(library: &SkillLibrary) -> Vec<Skill> {
     skills.filter(|skill| skill.for_models).collect()
 }
 
+/// Returns an error if a skill is not for models.
+fn check_for_models(skill: &Skill) -> Result<(), ToolError> {
+    if skill.for_models {
+        return Ok(());
+    }
+    Err(ToolError::refused(format!(
+        "the skill `{}` is for people only: its author says so",
+        skill.name
+    )))
+}
+
 /// Returns a line for each skill, as far as there is room, and how many more there are.
 fn lines(skills: &[&Skill], chars: usize, bytes: usize) -> String {
     let mut text = String::new();
@@ -100,8 +111,12 @@ fn lines(skills: &[&Skill], chars: usize, bytes: usize) -> String {
 }
 
 /// Returns an error of a skill as a model reads it.
-fn tool_error(error: SkillError) -> ToolError {
+fn tool_error(library: &SkillLibrary, error: SkillError) -> ToolError {
     match error {
+        SkillError::Unknown { name, .. } => {
+            let known = for_models(library).into_iter().map(|skill| skill.name).collect();
+            ToolError::refused(SkillError::Unknown { name, known }.to_string())
+        }
         SkillError::Write { .. } => ToolError::failed(error),
         // What is wrong may quote the file, and its project speaks in frames alone.
         SkillError::Faulty { name, fault, origin: DocumentOrigin::Project } => {

@@ -163,6 +163,60 @@ async fn an_idle_agent_is_woken_once_by_the_end_of_its_command() {
     assert_eq!(again.events("model.response")[0]["text"], "I know 1.");
 }
 
+/// The ends of commands are told in one closing request, and start none after it.
+#[tokio::test]
+async fn the_ends_of_commands_start_no_request_beyond_the_closing_one() {
+    let lab = Lab::new();
+    let gates: Vec<_> = ["one", "two", "three"].map(|name| lab.work(name)).into();
+    for gate in &gates {
+        rustix::fs::mkfifoat(rustix::fs::CWD, gate, 0o600.into()).unwrap();
+    }
+    let open = |gate: &Path| drop(fs::OpenOptions::new().write(true).open(gate).unwrap());
+    let start = |name: &str| {
+        let command = format!("cat {name}");
+        let notified = json!({"command": command, "background": true, "notify_on_complete": true});
+        ("terminal", notified)
+    };
+    let script = move |then: &'static str| {
+        let calls = ["one", "two", "three"].map(start);
+        move |asked: &ChatRequest| match asked.results().len() {
+            0 => MockAnswer::reply(&Reply::calls("served-1", calls.clone())),
+            3 if then == "calls" => {
+                let calls = [process("list", &json!({}))];
+                MockAnswer::reply(&Reply::calls("served-1", calls))
+            }
+            _ => {
+                let text = format!("I know {}.", ends(asked).len());
+                MockAnswer::reply(&Reply::text("served-1", text))
+            }
+        }
+    };
+    let limit = ["--max-iterations", "2", "Build it"];
+    // It waits at its limit, and hears of all ends at once.
+    let server = model(script("waits")).await;
+    let running = lab.run(&server, &[&AUTO[..], &limit].concat());
+    running.event("agent.rest", |_| true).await;
+    for (gate, name) in gates.iter().zip(["p1", "p2", "p3"]) {
+        open(gate);
+        running.event("process.end", |end| end["process"] == name).await;
+    }
+    let ended = running.end().await.with_code(4);
+    assert_eq!(ended.events("model.response").pop().unwrap()["text"], "I know 3.");
+    assert_eq!(server.requests().len(), 3);
+    // It has given its closing answer, and the ends are on record alone.
+    let server = model(script("calls")).await;
+    let running = lab.run(&server, &[&AUTO[..], &limit].concat());
+    running.event("model.response", |reply| reply["text"] == "I know 0.").await;
+    for (gate, name) in gates.iter().zip(["p1", "p2", "p3"]) {
+        open(gate);
+        running.event("process.end", |end| end["process"] == name).await;
+    }
+    let ended = running.end().await.with_code(4);
+    let exits = ended.events("process.end");
+    assert!(exits.iter().all(|end| end["exit"]["code"] == 0), "{exits:?}");
+    assert_eq!(server.requests().len(), 3);
+}
+
 #[tokio::test]
 async fn a_killed_program_leaves_no_process_and_its_agent_reads_so_later() {
     let lab = Lab::new();

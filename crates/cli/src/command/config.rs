@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
+use deputize_core::ToolName;
+use deputize_delegate::DELEGATION_TOOLSET;
+use deputize_documents::ProfileError;
+use deputize_mcp::{is_server_name, is_tool_of};
 use deputize_plugin_host::PluginFile;
 
 use crate::args::Config;
 use crate::compose::{
     self, AssemblyInput, DollarLimits, LinkedTools, MissingPrice, ModelSelection, browser_warning,
-    ca_file_fault, plugins, unreachable, without_plugins,
+    ca_file_fault, plugins, profile_library, unreachable, without_plugins,
 };
 use crate::config::{
     ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, PluginEntry, Problem,
@@ -48,6 +52,10 @@ pub(crate) fn config(
                 loaded.warnings.extend(browser);
                 let skipped_models = skipped_models(&loaded, env);
                 loaded.warnings.extend(skipped_models);
+                let unused = models_of_no_profile(&loaded, links, env, &sources);
+                loaded.warnings.extend(unused);
+                let unused = tools_of_no_server(&loaded);
+                loaded.warnings.extend(unused);
                 let missing = missing_tools(&loaded, links, env, &sources);
                 with_more(result.map(|_| render_check(&loaded, &sources)), &loaded, env, missing)
             }
@@ -122,6 +130,49 @@ fn missing_tools(
     missing.filter_map(problem).collect()
 }
 
+/// Models that are set for profiles that are not there.
+fn models_of_no_profile(
+    loaded: &LoadedConfig,
+    links: &LinkedTools,
+    env: &ProcessEnv,
+    sources: &Sources,
+) -> Vec<Problem> {
+    let named = &loaded.config.delegation.profile_models;
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let from = AssemblyInput::here(links, &loaded.config, env, sources);
+    let library = profile_library(&from);
+    let project = if from.project_files { "" } else { "; `--project-files` adds the project's" };
+    let problem = |name: &String| {
+        let error = library.find(name).err()?;
+        let ProfileError::Unknown { .. } = error else { return None };
+        let place = loaded.origins.get(&format!("delegation.profile_models.{name}"))?;
+        Some(Problem::new(place, format!("`delegation.profile_models`: {error}{project}")))
+    };
+    named.keys().filter_map(problem).collect()
+}
+
+/// Tools that composite toolsets name and whose server is not there.
+fn tools_of_no_server(loaded: &LoadedConfig) -> Vec<Problem> {
+    let config = &loaded.config;
+    let mut problems = Vec::new();
+    for (set, entry) in &config.composite_toolsets {
+        let key = format!("composite_toolsets.{set}.tools");
+        let Some(place) = loaded.origins.get(&key) else { continue };
+        for tool in entry.tools.iter().filter_map(|tool| ToolName::new(tool.as_str()).ok()) {
+            let has_server = || config.mcp_servers.keys().any(|server| is_tool_of(&tool, server));
+            if is_server_name(&tool, &DELEGATION_TOOLSET) && !has_server() {
+                let text = format!(
+                    "`{key}`: there is no server for the tool `{tool}`: add it to `mcp_servers`"
+                );
+                problems.push(Problem::new(place, text));
+            }
+        }
+    }
+    problems
+}
+
 /// Models of lists that a run goes without, because it cannot ask them.
 fn skipped_models(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
@@ -143,7 +194,7 @@ fn skipped_models(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.
 fn missing_prices(loaded: &LoadedConfig, env: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
-    let hands_on = |name: &String| name == deputize_delegate::DELEGATION_TOOLSET.as_str();
+    let hands_on = |name: &String| name == DELEGATION_TOOLSET.as_str();
     let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);
     // Which models there are is said elsewhere, or with `run`.
     let Ok(asked) = ModelSelection::of(config, &ModelOverrides::default()) else {

@@ -8,6 +8,7 @@ use deputize_acp::AcpProgram;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::image::Image;
+use deputize_core::source::{Source, SourceKind};
 use deputize_core::{Availability, Resource as _, ToolName};
 use deputize_runtime::{SessionConfig, StoredSession};
 use deputize_tools::Processes;
@@ -153,9 +154,9 @@ fn announce(
         return;
     };
     let spec = stored.root_spec();
-    let missing = spec.and_then(|spec| missing_tools_warning(&spec, composition));
+    let missing = spec.as_ref().and_then(|spec| missing_tools_warning(spec, composition));
     missing.iter().for_each(|text| tell(text));
-    left_alone(job.options).iter().for_each(|note| tell(note));
+    left_alone(job.options, spec.as_ref()).iter().for_each(|note| tell(note));
     if !job.options.quiet {
         tell(&format!("note: {}", resume_words(stored)));
     }
@@ -223,8 +224,11 @@ pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
     }
 }
 
-/// Returns the given options that a stored session ignores.
-fn left_alone(options: &RunOptions) -> Vec<&'static str> {
+/// Returns notes on the given options that a stored session ignores.
+fn left_alone(options: &RunOptions, before: Option<&AgentSpec>) -> Vec<&'static str> {
+    let is_of_project = |source: &Source| source.kind() == SourceKind::Project;
+    let has_project =
+        |spec: &AgentSpec| spec.system_sources.iter().chain(&spec.task_sources).any(is_of_project);
     let said = [
         (
             !options.toolsets.is_empty(),
@@ -233,6 +237,11 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
         (
             options.profile.is_some(),
             "note: a session keeps the profile that it began with: --profile has no effect",
+        ),
+        (
+            options.settings.project_files && !before.is_some_and(has_project),
+            "note: a session keeps the prompt that it began with: --project-files adds no \
+             instructions of the project to it",
         ),
     ];
     said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()

@@ -64,14 +64,8 @@ impl PromptEnvironment {
         if from.project_files {
             prompt = prompt.with_project(warnings);
         }
-        prompt.identity = match from.home.as_deref().map(project::identity) {
-            Some(Ok(text)) => text,
-            Some(Err(warning)) => {
-                warnings.push(warning);
-                None
-            }
-            None => None,
-        };
+        let home = from.home.as_deref();
+        prompt.identity = home.and_then(|home| project::identity(home, warnings));
         let own = from.environment.own.memory.as_ref();
         if let Some(MemorySnapshot { text, sources }) = own.and_then(|memory| memory.snapshot()) {
             (prompt.memory, prompt.memory_sources) = (Some(text), sources);

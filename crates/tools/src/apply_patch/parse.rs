@@ -53,6 +53,13 @@ struct GitHeader {
     renamed_to: Option<String>,
 }
 
+/// Headers of Git whose last word may be a mode.
+const MODE_HEADERS: [&str; 5] =
+    ["new file mode ", "deleted file mode ", "old mode ", "new mode ", "index "];
+
+/// The mode that Git has for a symlink.
+const SYMLINK_MODE: &str = "120000";
+
 /// Reads a patch.
 pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
     let mut lines: Vec<&str> = patch.lines().collect();
@@ -131,6 +138,13 @@ impl<'p> PatchReader<'p> {
                 break;
             }
             let word = |name: &str| line.strip_prefix(name).map(str::trim);
+            let mode = MODE_HEADERS.into_iter().find_map(word);
+            if mode.and_then(|it| it.split(' ').next_back()) == Some(SYMLINK_MODE) {
+                return Err(self.error(
+                    "this is a symlink, and a patch changes no symlinks: take it out, and use a \
+                     command for it",
+                ));
+            }
             if let Some(mode) = word("new file mode ") {
                 header.creates = true;
                 self.plain_mode(mode)?;

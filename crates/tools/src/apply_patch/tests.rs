@@ -171,3 +171,46 @@ async fn a_hunk_is_found_with_other_space_and_marks_are_restored() {
     assert_eq!(text(&bench, "a.rs"), "fn a() {\n    two();\n}\n");
     assert_eq!(text(&bench, "m"), "<s>y</s>\n");
 }
+
+/// What the link leads to would go, and the link would stay and lead nowhere.
+#[tokio::test]
+async fn a_symlink_is_neither_removed_nor_renamed_with_what_it_leads_to() {
+    let bench = reader(&[("a.txt", "a\n"), ("d/CLAUDE.md", "c\n"), ("d/f", "f\n")]).await;
+    bench.link("a.txt", "al").link("al", "all").link("CLAUDE.md", "d/AGENTS.md").link("d", "dl");
+    bench.link(&bench.path("a.txt").to_string_lossy(), "abs");
+    let mut seen = String::new();
+    for change in [
+        "Delete File: al",
+        "Delete File: all",
+        "Delete File: ./d/../abs",
+        "Delete File: dl/AGENTS.md",
+        "Update File: al\n*** Move to: moved.txt",
+        "Update File: al\n*** Move to: moved.txt\n-a\n+b",
+        // Through a link, and by their own names.
+        "Update File: al\n-a\n+b",
+        "Delete File: dl/f",
+        "Update File: a.txt\n*** Move to: moved.txt",
+    ] {
+        seen += &patch_in(&bench, &format!("*** Begin Patch\n*** {change}\n*** End Patch")).await;
+        seen += "\n";
+    }
+    insta::assert_snapshot!(seen, @r"
+    refused: al is a symlink to a.txt, and a patch removes or renames no symlinks: name that file if you mean it, or use a command for the symlink
+    refused: all is a symlink to a.txt, and a patch removes or renames no symlinks: name that file if you mean it, or use a command for the symlink
+    refused: ./d/../abs is a symlink to a.txt, and a patch removes or renames no symlinks: name that file if you mean it, or use a command for the symlink
+    refused: dl/AGENTS.md is a symlink to d/CLAUDE.md, and a patch removes or renames no symlinks: name that file if you mean it, or use a command for the symlink
+    refused: al is a symlink to a.txt, and a patch removes or renames no symlinks: name that file if you mean it, or use a command for the symlink
+    refused: al is a symlink to a.txt, and a patch removes or renames no symlinks: name that file if you mean it, or use a command for the symlink
+    changed al: +1 -1
+    (diff of ROOT/a.txt)
+    removed dl/f: +0 -1
+    (diff of ROOT/d/f)
+    renamed a.txt to moved.txt: +0 -0
+    (diff of ROOT/moved.txt)
+    ");
+    assert_eq!(
+        (text(&bench, "moved.txt"), text(&bench, "d/CLAUDE.md")),
+        ("b\n".into(), "c\n".into())
+    );
+    assert!(bench.path("al").is_symlink() && !bench.path("d/f").exists());
+}

@@ -120,3 +120,24 @@ async fn without_a_store_or_a_person_it_is_not_usable() {
     settings.get_or_insert_with(|| JobSettings { store, ..JobSettings::default() });
     assert_eq!(CronJob.availability(settings), Availability::No(NOBODY.to_owned()));
 }
+
+/// Where nothing runs jobs.
+#[tokio::test]
+async fn what_is_said_of_a_run_does_not_contradict_itself() {
+    let bench = fixture();
+    let job = json!({
+        "name": "a", "schedule": "every 2h", "prompt": "Look.", "toolsets": ["file"],
+        "cwd": "/", "changed_ms": 1,
+    });
+    let settings = bench.cx.agent.session.settings.get_or_insert_with(JobSettings::default);
+    let store = settings.store.as_ref().unwrap();
+    store.create(&Job::parse(job.to_string().as_bytes()).unwrap()).unwrap();
+    let call = |action: &str| bench.call(CronJob, json!({"action": action, "name": "a"}));
+    assert_eq!(
+        call("run").await,
+        "a runs as soon as the person starts `agents cron`: nothing runs jobs now"
+    );
+    assert_eq!(call("pause").await, "paused: a");
+    let resumed = call("resume").await;
+    assert!(resumed.ends_with(". Nothing runs jobs now: the person starts `agents cron`"));
+}

@@ -56,7 +56,7 @@ mod linux {
         let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
         let content = content(&file, length(&file)?)?;
         let root = root.clone();
-        Some((GrantedPath { root, dir, rel, shown }, content))
+        Some((GrantedPath { root, dir, asked: rel.clone(), rel, shown }, content))
     }
 
     /// What makes a directory another one than another.

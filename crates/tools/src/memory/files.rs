@@ -141,6 +141,16 @@ impl MemoryFiles {
         MemoryPrompt { text: (!texts.is_empty()).then(|| texts.join("\n")), sources, faults }
     }
 
+    /// Returns the entry that is `old`, or the one that has it in it.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or no entry is that text and not exactly one has it.
+    pub(super) fn find(&self, topic: MemoryTopic, old: &str) -> Result<String, MemoryFileError> {
+        let mut entries = self.entries(topic)?;
+        let index = one_with(&entries, topic, old)?;
+        Ok(entries.swap_remove(index))
+    }
+
     /// Adds an entry, with a mark that names the sources from outside, if there are any.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use deputize_documents::{SkillError, SkillLibrary, marked_skill};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{library, tool_error};
+use super::{check_for_models, library, tool_error};
 use crate::blocking::{blocking, still_wanted};
 use crate::secret_text::secret_in;
 
@@ -55,22 +55,31 @@ impl Args {
 fn check_change(args: &Args, library: &SkillLibrary) -> Result<(), ToolError> {
     let name = &args.name;
     let own = library.own_folder(name);
+    let failed = |error| tool_error(library, error);
     match args.action {
         SkillAction::Create => {
-            library.check_skill(name, args.content()?).map_err(tool_error)?;
+            library.check_skill(name, args.content()?).map_err(failed)?;
             if own.is_ok() {
-                return Err(tool_error(SkillError::Exists(name.clone())));
+                return Err(failed(SkillError::Exists(name.clone())));
             }
         }
         SkillAction::Edit => {
-            own.map_err(tool_error)?;
-            library.check_skill(name, args.content()?).map_err(tool_error)?;
+            own.map_err(failed)?;
+            check_may_change(library, name)?;
+            library.check_skill(name, args.content()?).map_err(failed)?;
         }
         SkillAction::Remove => {
-            own.map_err(tool_error)?;
+            own.map_err(failed)?;
+            check_may_change(library, name)?;
         }
     }
     Ok(())
+}
+
+/// Returns an error if a skill of the person is not for models: nobody changes unread what it says.
+fn check_may_change(library: &SkillLibrary, name: &str) -> Result<(), ToolError> {
+    // A broken one may be mended.
+    library.find(name).ok().map_or(Ok(()), |skill| check_for_models(&skill))
 }
 
 #[derive(Debug)]
@@ -117,10 +126,12 @@ impl TypedTool for SkillManage {
             still_wanted(cx)?;
             let library = library(&cx.agent.session.settings);
             let name = &args.name;
+            let failed = |error| tool_error(&library, error);
             let before = match args.action {
                 SkillAction::Create => Vec::new(),
                 SkillAction::Edit | SkillAction::Remove => {
-                    library.own_sources(name).map_err(tool_error)?
+                    check_may_change(&library, name)?;
+                    library.own_sources(name).map_err(failed)?
                 }
             };
             let content = || marked_content(&args, &before, cx);
@@ -129,7 +140,7 @@ impl TypedTool for SkillManage {
                 SkillAction::Edit => library.replace(name, &content()?).map(|_| "replaced"),
                 SkillAction::Remove => library.remove(name).map(|_| "removed"),
             };
-            let done = done.map_err(tool_error)?;
+            let done = done.map_err(failed)?;
             let mark = library.find(name).ok().and_then(|skill| skill.mark());
             let later = match args.action {
                 SkillAction::Create | SkillAction::Edit => "see it",
@@ -155,5 +166,5 @@ fn marked_content(args: &Args, before: &[String], cx: &ToolCx) -> Result<String,
     let outside = cx.agent.store.get_or_insert_with(OutsideSources::default);
     let mut sources = outside.sources().lasting_labels();
     sources.extend(before.iter().cloned());
-    marked_skill(content, &sources).map_err(|error| tool_error(error.into()))
+    marked_skill(content, &sources).map_err(|error| ToolError::refused(error.to_string()))
 }

@@ -175,6 +175,28 @@ async fn a_check_refuses_what_the_call_would_and_writes_nothing() {
     assert_eq!(bench.get("user/release/SKILL.md"), text("release", "How we release.").as_bytes());
 }
 
+/// A skill that is not for models.
+#[tokio::test]
+async fn a_skill_for_people_is_in_no_list_and_is_not_changed_unread() {
+    let bench = bench();
+    let hidden = text("hidden", "X.").replacen("---\n", "---\ndisable-model-invocation: true\n", 1);
+    bench.put("user/hidden/SKILL.md", &hidden);
+    let unknown = bench.call(SkillView, json!({"name": "x"})).await;
+    assert_eq!(unknown, "refused: there is no skill `x`; known: split-work");
+    let refused = "refused: the skill `hidden` is for people only: its author says so";
+    assert_eq!(bench.call(SkillView, json!({"name": "hidden"})).await, refused);
+    for call in [
+        json!({"action": "edit", "name": "hidden", "content": text("hidden", "Y.")}),
+        json!({"action": "remove", "name": "hidden"}),
+    ] {
+        assert_eq!(bench.check(SkillManage, &call).await, refused);
+        assert_eq!(bench.call(SkillManage, call).await, refused);
+    }
+    let edit = json!({"action": "edit", "name": "x", "content": text("x", "Y.")});
+    assert_eq!(bench.call(SkillManage, edit).await, unknown);
+    assert_eq!(bench.get("user/hidden/SKILL.md"), hidden.as_bytes());
+}
+
 #[test]
 fn a_prompt_has_names_and_descriptions_within_its_limit() {
     let bench = bench();

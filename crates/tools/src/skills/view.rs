@@ -4,15 +4,16 @@ use deputize_core::source::Source;
 use deputize_core::source_set::SourceSet;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolOutput,
-    ToolSpec, TypedTool,
+    ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolOutput, ToolSpec,
+    TypedTool,
 };
 use deputize_documents::{DocumentOrigin, SkillText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    LIST_BYTES, LIST_CHARS, VIEW, for_models, guidance, library, lines, list_sources, tool_error,
+    LIST_BYTES, LIST_CHARS, VIEW, check_for_models, for_models, guidance, library, lines,
+    list_sources, tool_error,
 };
 use crate::blocking::blocking;
 
@@ -89,13 +90,9 @@ impl TypedTool for SkillView {
         blocking(cx, move |cx| {
             let library = library(&cx.agent.session.settings);
             let file = args.file.as_deref().filter(|file| !file.trim().is_empty());
-            let read = library.read(&args.name, file).map_err(tool_error)?;
-            if !read.skill.for_models {
-                return Err(ToolError::refused(format!(
-                    "the skill `{}` is for people only: its author says so",
-                    args.name
-                )));
-            }
+            let read = library.read(&args.name, file);
+            let read = read.map_err(|error| tool_error(&library, error))?;
+            check_for_models(&read.skill)?;
             Ok(output(read))
         })
         .await

@@ -122,6 +122,8 @@ fn what_is_no_patch_is_refused_with_its_line() {
         "--- \"a/\\303\\244\"\n+++ \"b/\\303\\244\"\n@@ -1 +1 @@\n-a\n+b\n",
         "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n",
         "diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
+        "diff --git a/l b/l\ndeleted file mode 120000\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+        "diff --git a/l b/l\nindex 1..2 120000\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-x\n+y\n",
         "diff --git a/f b/f\nGIT binary patch\n",
         "diff --git a/f b/g\ncopy from f\ncopy to g\n",
         "diff --git a/f b/f\nindex 1..2\n",
@@ -141,7 +143,9 @@ fn what_is_no_patch_is_refused_with_its_line() {
     line 3 of the patch: f is new, so each of its lines begins with `+`
     line 1 of the patch: quoted paths are not read: write the path as it is
     line 3 of the patch: a change of the file's mode to 100755 is not possible here: take it out, and use a command for it
-    line 2 of the patch: a new file of mode 120000 is not possible here: use 100644, and a command for the mode
+    line 2 of the patch: this is a symlink, and a patch changes no symlinks: take it out, and use a command for it
+    line 2 of the patch: this is a symlink, and a patch changes no symlinks: take it out, and use a command for it
+    line 2 of the patch: this is a symlink, and a patch changes no symlinks: take it out, and use a command for it
     line 2 of the patch: binary files cannot be patched: leave this file out
     line 3 of the patch: copies are not possible: create the file with all its lines
     line 2 of the patch: nothing of this file is changed
