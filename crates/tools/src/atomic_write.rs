@@ -54,7 +54,7 @@ pub(crate) fn replace(
 ) -> Result<(), ToolError> {
     still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
-    let ParentDirectory { dir, name, created } = ParentDirectory::open(place).map_err(failed)?;
+    let ParentDirectory { dir, name, created } = ParentDirectory::open(place)?;
     let temporary = TemporaryFile::create(cx, place, dir).map_err(failed)?;
     temporary.fill(place, new, old)?;
     put(cx, place, old, temporary, name)?;

@@ -1,12 +1,20 @@
 //! Paths beneath a directory without links.
 
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::Dir;
+use rustix::fs::{Mode, OFlags, openat};
 
 use crate::path_error::is_escape;
+
+/// For a directory from which nothing is read, so that it needs no right to be read.
+#[cfg(target_os = "linux")]
+const FOR_PATHS: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const FOR_PATHS: OFlags = OFlags::RDONLY;
 
 /// Links that are followed for one path before it counts as a loop, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -28,6 +36,28 @@ pub(crate) fn canonical(dir: &Dir, root: &Path, rel: &Path) -> io::Result<PathBu
         }
     }
     Err(rustix::io::Errno::LOOP.into())
+}
+
+/// Returns the absolute path of an open directory, where the system knows it. A path that is looked
+/// up by its name again may lead elsewhere by then.
+pub(crate) fn path_of_open(dir: &Dir) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+}
+
+/// Opens a directory of this name, not one that a link leads to.
+pub(crate) fn open_directory(above: &Dir, name: &Path) -> io::Result<Dir> {
+    let flags = FOR_PATHS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(above, name, flags, Mode::empty())?;
+    Ok(Dir::from_std_file(opened.into()))
+}
+
+/// Opens a directory by a path without links.
+pub(crate) fn open_without_links(root: &Dir, rel: &Path) -> io::Result<Dir> {
+    let mut dir = root.try_clone()?;
+    for part in rel.components() {
+        dir = open_directory(&dir, part.as_ref())?;
+    }
+    Ok(dir)
 }
 
 /// Whether a path is no name at all, but what the kernel calls a file that has none any more.

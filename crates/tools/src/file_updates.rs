@@ -54,8 +54,7 @@ impl FileUpdate {
     /// Writes a content beside the place, and returns it ready to be moved there.
     fn prepare(&self, cx: &ToolCx, content: Option<&[u8]>) -> Result<ReadyChange<'_>, ToolError> {
         let failed = |source| PathError::of("write", self.place.shown(), source);
-        let opened = ParentDirectory::open(&self.place).map_err(failed)?;
-        let ParentDirectory { dir, name, created } = opened;
+        let ParentDirectory { dir, name, created } = ParentDirectory::open(&self.place)?;
         let ready = ReadyChange { change: self, dir, name, temporary: None, created };
         let Some(content) = content else { return Ok(ready) };
         let dir = ready.dir.try_clone().map_err(failed)?;

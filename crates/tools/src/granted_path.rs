@@ -17,7 +17,7 @@ use deputize_core::{ToolCallResult, ToolCx, ToolError};
 use deputize_documents::open_beneath;
 
 use crate::blocking::blocking;
-use crate::canonical_path::{canonical, tidy};
+use crate::canonical_path::{canonical, path_of_open, tidy};
 use crate::granted_roots::GrantedRoots;
 use crate::nearest_name;
 use crate::path_error::{FileKindError, PathDenial, PathError, special};
@@ -119,7 +119,8 @@ impl GrantedPath {
         }
         let authority = &cx.agent.authority;
         // What is guarded is known by a path without links, and the root may be named by one.
-        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        let root = path_of_open(&self.dir).or_else(|_| self.root.canonicalize());
+        let root = root.unwrap_or_else(|_| self.root.clone());
         let guards = authority.protects(&self.path());
         if let Some(guarded) = guards.or_else(|| authority.protects(&root.join(&self.rel))) {
             return Err(PathDenial::Guarded { path: self.shown, guarded }.into());

@@ -10,7 +10,7 @@ use deputize_core::{Resource, ToolCx};
 use parking_lot::Mutex;
 use rustix::fs::{fstat, stat};
 
-use crate::canonical_path::{canonical, tidy};
+use crate::canonical_path::{canonical, open_without_links, tidy};
 use crate::leftovers::remove_leftovers;
 use crate::path_error::PathError;
 use crate::shown::shown;
@@ -87,7 +87,8 @@ impl GrantedRoots {
         let dir = match find(&roots, |above| root.starts_with(above)) {
             Some((above, dir)) => {
                 let rel = tidy(root.strip_prefix(above).unwrap_or(Path::new(".")));
-                dir.open_dir(canonical(dir, above, &rel)?)?
+                // A link that takes its place after this would lead elsewhere.
+                open_without_links(dir, &canonical(dir, above, &rel)?)?
             }
             None => Dir::open_ambient_dir(root, ambient_authority())?,
         };

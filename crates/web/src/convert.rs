@@ -1,6 +1,8 @@
 //! Documents as text: the part of the work that reads foreign bytes.
 
 #[cfg(feature = "html")]
+mod hidden;
+#[cfg(feature = "html")]
 mod html;
 #[cfg(feature = "html")]
 mod page_parser;
@@ -28,6 +30,8 @@ pub(crate) struct ConvertedText {
     pub(crate) title: Option<String>,
     /// Whether only the main text of a page is in it.
     pub(crate) is_part: bool,
+    /// How many texts of a page that people do not see are not in it.
+    pub(crate) hidden: usize,
 }
 
 impl Conversion {
@@ -60,5 +64,5 @@ fn html_text(document: &[u8], conversion: &Conversion) -> Result<ConvertedText, 
 #[cfg(not(feature = "html"))]
 fn html_text(document: &[u8], _: &Conversion) -> Result<ConvertedText, String> {
     let text = String::from_utf8_lossy(document).into_owned();
-    Ok(ConvertedText { text, title: None, is_part: false })
+    Ok(ConvertedText { text, title: None, is_part: false, hidden: 0 })
 }

@@ -106,7 +106,7 @@ async fn text_of(
         }
         notes.push(format!("only the first {limit} bytes of the document were read"));
     }
-    let text = |text| ConvertedText { text, title: None, is_part: false };
+    let text = |text| ConvertedText { text, title: None, is_part: false, hidden: 0 };
     let converted = match kind {
         DocumentKind::Text => text(decode(kind, &content_type, &body)),
         DocumentKind::Json => text(json_text(decode(kind, &content_type, &body))),
@@ -146,7 +146,7 @@ fn json_text(text: String) -> String {
 impl FetchedDocument {
     /// Returns the part of the text that begins at a byte.
     fn part(self, offset: usize, most: usize) -> ToolCallResult {
-        let ConvertedText { text, title, is_part } = self.text;
+        let ConvertedText { text, title, is_part, hidden } = self.text;
         if offset > 0 && offset >= text.len() {
             return Err(ToolError::refused(format!(
                 "{} has {} bytes of text: begin before that",
@@ -166,6 +166,11 @@ impl FetchedDocument {
         };
         if is_part {
             notes.push("only the main text of the page; set whole for all of it".to_owned());
+        }
+        match hidden {
+            0 => {}
+            1 => notes.push("1 hidden text of the page was left out".to_owned()),
+            _ => notes.push(format!("{hidden} hidden texts of the page were left out")),
         }
         if start > 0 || end < text.len() {
             let all = text.len();

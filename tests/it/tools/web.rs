@@ -116,6 +116,31 @@ async fn documents_become_text_in_a_frame_that_names_their_host() {
     assert!(round.contains("more than 5 redirects"), "{round}");
 }
 
+/// The pages of `fixtures/web`.
+fn page_of_fixture(request: &HttpRequest) -> MockAnswer {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/web");
+    let page = fs::read(folder.join(format!("{}.html", request.path.trim_matches('/'))));
+    page.map_or_else(
+        |_| MockAnswer::body("text/plain", "").status(404),
+        |page| MockAnswer::body("text/html; charset=utf-8", page),
+    )
+}
+
+#[tokio::test]
+async fn pages_become_what_people_see_of_them() {
+    let site = MockServer::start_with(page_of_fixture).await.unwrap();
+    let at = |name: &str| format!("http://127.0.0.1:{}/{name}", port(&site));
+    let names = ["article", "docs", "forum", "hidden", "table"];
+    let calls = names.map(|name| json!({"url": at(name)})).to_vec();
+    let read = fetched(&Lab::new(), &[allowing(&site)], calls).await;
+    for (name, text) in names.iter().zip(read) {
+        // The first line and the last one of a frame have its boundary.
+        let lines = text.lines().filter(|line| !line.starts_with(['<', '‹']));
+        let text = lines.collect::<Vec<_>>().join("\n").replace(&at(""), "http://SITE/");
+        insta::assert_snapshot!(format!("page_{name}"), text);
+    }
+}
+
 #[tokio::test]
 async fn a_long_text_is_read_on_and_a_page_as_a_whole() {
     let site = MockServer::start_with(site).await.unwrap();

@@ -13,6 +13,8 @@ use crate::fixture::ToolFixture;
 use crate::read_file::ReadFile;
 use crate::write_file::WriteFile;
 
+mod races;
+
 /// A workspace with a repository and a folder of this program, and links to both.
 fn workspace() -> (ToolFixture, [ToolCx; 3]) {
     let bench = ToolFixture::new();

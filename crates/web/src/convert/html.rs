@@ -4,15 +4,30 @@ use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 use url::Url;
 
+use super::hidden::{SKIPPED, remove_hidden, remove_inline_addresses};
 use super::page_parser::parse_page;
 use super::{Conversion, ConvertedText};
 
-/// Elements that hold nothing to read.
-const SKIPPED: [&str; 10] = [
-    "button", "head", "iframe", "input", "noscript", "script", "select", "style", "svg", "template",
-];
 /// Elements that are around the content of a page and repeat on each page of a site.
 const AROUND: [&str; 3] = ["aside", "footer", "nav"];
+/// Elements that are lines of their own, and that the library writes into the line.
+const BLOCKS: [&str; 15] = [
+    "address",
+    "aside",
+    "dd",
+    "details",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "legend",
+    "main",
+    "nav",
+    "summary",
+];
 
 /// Converts a page. Of a page with one main text, only that text is kept, unless all of it is asked
 /// for.
@@ -22,7 +37,7 @@ pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedTe
     {
         return Ok(article);
     }
-    let page = parse_page(page);
+    let (page, hidden) = visible_page(page);
     let mut skipped = SKIPPED.to_vec();
     if !conversion.whole {
         skipped.extend(AROUND);
@@ -30,23 +45,41 @@ pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedTe
     make_absolute(&page, &conversion.url);
     let title = page.select_single("title").text().trim().to_owned();
     let title = Some(title).filter(|title| !title.is_empty());
-    Ok(ConvertedText { text: page.md(Some(&skipped)).to_string(), title, is_part: false })
+    Ok(ConvertedText { text: markdown(&page, &skipped), title, is_part: false, hidden })
+}
+
+/// Parses what people see of a page, and returns how many texts they do not see.
+fn visible_page(page: &str) -> (Document, usize) {
+    let page = parse_page(page);
+    remove_inline_addresses(&page);
+    let hidden = remove_hidden(&page);
+    (page, hidden)
 }
 
 /// Returns the main text of a page; `None` if the page does not look as if it had one.
 fn article(page: &str, url: &str) -> Option<ConvertedText> {
     let config = Config { keep_classes: true, ..Config::default() };
-    let mut reader = Readability::with_document(parse_page(page), Some(url), Some(config)).ok()?;
+    let (page, hidden) = visible_page(page);
+    let mut reader = Readability::with_document(page, Some(url), Some(config)).ok()?;
     if !reader.is_probably_readable() {
         return None;
     }
     let article = reader.parse().ok()?;
-    let text = parse_page(&article.content).md(Some(&SKIPPED)).to_string();
+    let text = markdown(&parse_page(&article.content), &SKIPPED);
     (!text.trim().is_empty()).then(|| ConvertedText {
         text,
         title: Some(article.title).filter(|title| !title.trim().is_empty()),
         is_part: true,
+        hidden,
     })
+}
+
+/// Returns a page as Markdown without these elements.
+fn markdown(page: &Document, skipped: &[&str]) -> String {
+    for name in BLOCKS.iter().filter(|name| !skipped.contains(name)) {
+        page.select(name).rename("div");
+    }
+    page.md(Some(skipped)).to_string()
 }
 
 /// Makes the addresses of a page absolute, but for those of its own parts: as an article has them.
@@ -108,6 +141,33 @@ mod tests {
             "{whole}"
         );
         assert!(!whole.contains("alert"), "{whole}");
+    }
+
+    #[test]
+    fn what_is_a_line_of_its_own_is_one() {
+        let page = "<details><summary>Sum</summary>body</details><dl><dt>term<dd>meaning</dl>\
+            <figure><img src=i.png alt=i><figcaption>caption</figcaption></figure>\
+            <header>top</header><main>middle</main><footer>end</footer>";
+        insta::assert_snapshot!(shown(page, true), @r"
+        None false
+        Sum
+
+        body
+
+        term
+
+        meaning
+
+        ![i](https://example.org/a/i.png)
+
+        caption
+
+        top
+
+        middle
+
+        end
+        ");
     }
 
     #[test]

@@ -13,5 +13,5 @@ pub(crate) fn convert(file: &[u8]) -> Result<ConvertedText, String> {
     if pages.iter().all(|page| page.trim().is_empty()) {
         return Err("it has no text, only pictures perhaps".to_owned());
     }
-    Ok(ConvertedText { text, title: None, is_part: false })
+    Ok(ConvertedText { text, title: None, is_part: false, hidden: 0 })
 }
