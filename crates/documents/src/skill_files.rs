@@ -25,7 +25,13 @@ pub(crate) fn folder_of(skill: &Skill) -> io::Result<Dir> {
 
 /// Returns the text of a file in a skill's folder. No path and no link leads out of the folder.
 pub(crate) fn text_of(skill: &Skill, file: &str) -> io::Result<String> {
-    let bytes = read_beneath(&folder_of(skill)?, Path::new(file), SKILL_FILE_BYTES)?;
+    let folder = folder_of(skill)?;
+    let bytes = read_beneath(&folder, Path::new(file), SKILL_FILE_BYTES).map_err(|error| {
+        // The library's own refusal, or its word for the system's, has no number.
+        let is_escape =
+            error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
+        if is_escape { io::Error::other("it leads out of the folder of the skill") } else { error }
+    })?;
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 

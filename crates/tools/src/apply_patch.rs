@@ -132,10 +132,10 @@ impl PatchPlaces {
             };
             let new_place = new_path.map(|path| GrantedPath::to_write(cx, path)).transpose()?;
             for place in [Some(&place), new_place.as_ref()].into_iter().flatten() {
-                if let Some((other, _)) =
+                if let Some((other, name)) =
                     named.insert(place.path(), (change, place.shown().to_owned()))
                 {
-                    return Err(named_twice(place, [other, change]));
+                    return Err(named_twice(place, &name, [other, change]));
                 }
             }
             places.push((place, new_place));
@@ -162,16 +162,18 @@ impl PatchPlaces {
 }
 
 /// Why a patch may not name a file twice.
-fn named_twice(place: &GrantedPath, changes: [&PatchAction; 2]) -> ToolError {
+fn named_twice(place: &GrantedPath, other: &str, changes: [&PatchAction; 2]) -> ToolError {
     let is_created = changes.iter().any(|it| matches!(it, PatchAction::Create { .. }));
     let is_removed = changes.iter().any(|it| matches!(it, PatchAction::Remove { .. }));
     let path = place.shown();
+    let same = if path == other {
+        format!("the patch names {path} twice")
+    } else {
+        format!("{other} and {path} are the same file")
+    };
     ToolError::refused(match is_created && is_removed {
         true => format!("the patch removes and creates {path}: update it instead"),
-        false => format!(
-            "the patch names {path} twice: put all its hunks under one header, in the order of the \
-             file"
-        ),
+        false => format!("{same}: put all its hunks under one header, in the order of the file"),
     })
 }
 

@@ -19,6 +19,9 @@ pub const MAX_BYTES: u64 = 5 * 1024 * 1024;
 /// Bytes of one result of `web_fetch`, unless set otherwise.
 pub const PAGE_BYTES: usize = 64 * 1024;
 
+/// How many times the characters of an address are escaped at most for a secret in it to be found.
+const MOST_ESCAPES: usize = 8;
+
 /// The settings of the tools for the web. A program puts them into its session's settings; what it
 /// does not put there are the defaults.
 #[derive(Debug, Clone, Default)]
@@ -54,13 +57,18 @@ impl Settings {
         Ok(url)
     }
 
-    /// Fails if a secret stands in an address, as it is or escaped.
+    /// Fails if a secret stands in an address, as it is or escaped, also several times.
     pub(crate) fn check_secrets(&self, url: &Url) -> Result<(), UrlDenial> {
-        let plain = percent_decoded(url.as_str());
-        for text in [url.as_str(), plain.as_str()] {
-            if let Some(name) = self.secret_in(text) {
+        let mut text = url.as_str().to_owned();
+        for _ in 0..=MOST_ESCAPES {
+            if let Some(name) = self.secret_in(&text) {
                 return Err(UrlDenial::Secret { name });
             }
+            let plain = percent_decoded(&text);
+            if plain == text {
+                break;
+            }
+            text = plain;
         }
         Ok(())
     }
@@ -140,5 +148,31 @@ impl SearchKey {
 impl std::fmt::Debug for SearchKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SearchKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_has_a_secret_in_it_in_whatever_encoding() {
+        let mut settings = Settings::default();
+        settings.secrets.add("KEY", "sk-0123456789-abc");
+        let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let mut text = "sk-0123456789-abc".to_owned();
+        let mut forms =
+            vec!["c2stMDEyMzQ1Njc4OS1hYmM=".to_owned(), "AXNrLTAxMjM0NTY3ODktYWJj".to_owned()];
+        forms.push("736b2d303132333435363738392d616263".to_owned());
+        for _ in 0..3 {
+            forms.push(text.clone());
+            text = escaped(&text);
+        }
+        forms.push(text);
+        for form in forms {
+            let checked = settings.check_url(&format!("https://example.org/?q={form}"));
+            assert!(matches!(checked, Err(UrlDenial::Secret { name }) if name == "KEY"), "{form}");
+        }
+        assert!(settings.check_url("https://example.org/?q=%25%2525").is_ok());
     }
 }

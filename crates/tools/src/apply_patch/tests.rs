@@ -107,7 +107,7 @@ async fn files_are_changed_only_as_the_agent_knows_them() {
 async fn no_patch_leaves_the_workspace_or_writes_where_file_tools_do_not() {
     let bench = ToolFixture::new();
     bench.put(".git/config", "x\n").put("a.txt", "a\n").link("../outside", "out");
-    bench.put("sub/f", "x").put("image", b"\x89PNG\r\n\x1a\n\0");
+    bench.link("a.txt", "l1").put("sub/f", "x").put("image", b"\x89PNG\r\n\x1a\n\0");
     bench.call(ReadFile, json!({"path": ".git/config"})).await;
     bench.call(ReadFile, json!({"path": "a.txt"})).await;
     let mut seen = String::new();
@@ -119,6 +119,8 @@ async fn no_patch_leaves_the_workspace_or_writes_where_file_tools_do_not() {
         "*** Begin Patch\n*** Delete File: .git/config\n*** End Patch",
         "*** Begin Patch\n*** Update File: none\n-a\n+b\n*** End Patch",
         "*** Begin Patch\n*** Add File: b\n+x\n*** Add File: ./b\n+y\n*** End Patch",
+        "*** Begin Patch\n*** Update File: a.txt\n-a\n+b\n*** Update File: l1\n-a\n+c\n*** End Patch",
+        "*** Begin Patch\n*** Add File: b\n+x\n*** Update File: a.txt\n*** Move to: b\n*** End Patch",
         "*** Begin Patch\n*** Delete File: a.txt\n*** Add File: a.txt\n+y\n*** End Patch",
         "*** Begin Patch\n*** Add File: n/a\n+x\n*** Add File: n.old\n+x\n*** Add File: n\n+y\n*** End Patch",
         "*** Begin Patch\n*** Add File: sub\n+x\n*** End Patch",
@@ -135,7 +137,9 @@ async fn no_patch_leaves_the_workspace_or_writes_where_file_tools_do_not() {
     denied: not written: .GIT/hooks/x; file tools do not write `.git`
     denied: not written: .git/config; file tools do not write `.git`
     refused: not found: none
-    refused: the patch names ./b twice: put all its hunks under one header, in the order of the file
+    refused: b and ./b are the same file: put all its hunks under one header, in the order of the file
+    refused: a.txt and l1 are the same file: put all its hunks under one header, in the order of the file
+    refused: the patch names b twice: put all its hunks under one header, in the order of the file
     refused: the patch removes and creates a.txt: update it instead
     refused: the patch names the file n, and n/a as if it were a directory: use another path, or two patches
     refused: sub is a directory: name a file in it, or another path

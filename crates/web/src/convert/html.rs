@@ -29,6 +29,9 @@ const BLOCKS: [&str; 15] = [
     "summary",
 ];
 
+/// Columns of a cell at most.
+const WIDEST_CELL: usize = 50;
+
 /// Converts a page. Of a page with one main text, only that text is kept, unless all of it is asked
 /// for.
 pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedText, String> {
@@ -76,10 +79,28 @@ fn article(page: &str, url: &str) -> Option<ConvertedText> {
 
 /// Returns a page as Markdown without these elements.
 fn markdown(page: &Document, skipped: &[&str]) -> String {
+    make_tables_even(page);
     for name in BLOCKS.iter().filter(|name| !skipped.contains(name)) {
         page.select(name).rename("div");
     }
     page.md(Some(skipped)).to_string()
+}
+
+/// Puts the caption of a table before it, and empty cells where a cell is wider than one: the library
+/// leaves captions out, and runs the cells of uneven rows together.
+fn make_tables_even(page: &Document) {
+    for caption in page.select("table > caption").nodes() {
+        if let Some(table) = caption.parent() {
+            table.insert_before(caption);
+            caption.rename("div");
+        }
+    }
+    for cell in page.select("td[colspan], th[colspan]").nodes() {
+        let width = cell.attr("colspan").and_then(|width| width.trim().parse().ok());
+        for _ in 1..width.unwrap_or(1).min(WIDEST_CELL) {
+            cell.insert_after(&page.tree.new_element("td"));
+        }
+    }
 }
 
 /// Makes the addresses of a page absolute, but for those of its own parts: as an article has them.
