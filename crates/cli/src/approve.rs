@@ -160,8 +160,7 @@ enum AskError {
 fn question_words(question: &PersonQuestion) -> String {
     let mut text = format!("\nThe agent asks:\n{}", mark_command(&for_question(&question.text)));
     for (index, option) in question.options.iter().enumerate() {
-        let option = for_question(option).replace('\n', "\\n");
-        text.push_str(&format!("  {}) {option}\n", index + 1));
+        text.push_str(&format!("  {}) {}\n", index + 1, on_one_line(option)));
     }
     text
 }
@@ -169,10 +168,15 @@ fn question_words(question: &PersonQuestion) -> String {
 fn question_prompt(question: &PersonQuestion) -> String {
     let how = if question.options.is_empty() { "" } else { " (a number, or your words)" };
     let default = question.default.as_deref().map(|default| {
-        let default = for_terminal_line(default, GOAL_CHARS);
+        let default = on_one_line(default);
         format!(" [Enter: {default}]")
     });
     format!("Your answer{how}{}: ", default.unwrap_or_default())
+}
+
+/// Returns a text on one line, with what a terminal would obey written out.
+fn on_one_line(text: &str) -> String {
+    for_question(text).replace('\n', "\\n")
 }
 
 /// Returns what a typed line means: an option by its number, the default if it is empty, or its
@@ -254,7 +258,7 @@ fn words(question: &Question) -> String {
             text.push_str(&mark_command(more));
         }
     }
-    let cwd = for_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
+    let cwd = on_one_line(&question.cwd.to_string_lossy());
     let reason = for_terminal_line(&question.reason, GOAL_CHARS);
     text.push_str(&format!("in {cwd}\n"));
     text.push_str(&format!("{}: {reason}.\n", question.class));

@@ -252,20 +252,20 @@ fn a_typed_line_is_an_option_the_default_or_words() {
     let question = PersonQuestion {
         agent: root(),
         text: "Which\n\u{1b}[2Jone?".to_owned(),
-        options: vec!["red".to_owned(), "green".to_owned()],
-        default: Some("blue".to_owned()),
+        options: vec!["red".to_owned(), "green\u{7}".to_owned()],
+        default: Some("bl\u{7}\nue".to_owned()),
     };
     let typed = |line: &str| meant(line.as_bytes(), &question);
-    assert_eq!(typed("2\n"), "green");
-    assert_eq!(typed(" \r\n"), "blue");
+    assert_eq!(typed("2\n"), "green\u{7}");
+    assert_eq!(typed(" \r\n"), "bl\u{7}\nue");
     assert_eq!(typed("3\n"), "3");
     assert_eq!(typed("0\n"), "0");
     assert_eq!(typed("dark red\n"), "dark red");
     let shown = question_words(&question) + &question_prompt(&question);
     assert_eq!(
         shown,
-        "\nThe agent asks:\n  | Which\n  | \\u{1b}[2Jone?\n  1) red\n  2) green\nYour answer (a number, \
-         or your words) [Enter: blue]: "
+        "\nThe agent asks:\n  | Which\n  | \\u{1b}[2Jone?\n  1) red\n  2) green\\u{7}\nYour answer (a \
+         number, or your words) [Enter: bl\\u{7}\\nue]: "
     );
 }
 
