@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "it shows what came of it")]
 
 use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::authority::{ApproverMode, Grant};
@@ -31,23 +32,14 @@ pub async fn send(
 struct CarefulPolicy;
 
 impl Policy for CarefulPolicy {
-    fn judge(
-        &self,
-        tool: &ToolSpec,
-        arguments: &Value,
-        _: &std::path::Path,
-        _agent: &AgentView,
-    ) -> Verdict {
+    fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &Path, _: &AgentView) -> Verdict {
         if arguments["to"] == "everybody" {
             return Verdict::Deny(Denial::new("no letters to everybody: name one"));
         }
         if tool.effects == Effects::ReadOnly {
             return Verdict::Allow;
         }
-        Verdict::Ask {
-            class: "post".to_owned(),
-            reason: "a letter cannot be taken back".to_owned(),
-        }
+        Verdict::Ask { class: "post".into(), reason: "a letter cannot be taken back".into() }
     }
 }
 
