@@ -253,10 +253,15 @@ async fn a_tool_that_a_toolset_names_and_that_is_not_there_is_found_by_the_check
     let sets = "composite_toolsets:\n  look:\n    tools: [list_dir, reed_file, mcp__far__x]\n";
     write(&file, sets);
     let checked = ended(&lab, &["config", "check"]).await.with_code(2);
-    let place = format!("error: {}:3:5: ", file.display());
-    let why =
-        "`composite_toolsets.look.tools`: there is no tool `reed_file`; did you mean `read_file`?";
-    assert_eq!(checked.err, format!("{place}{why}\n"));
+    let place = format!("{}:3:5: `composite_toolsets.look.tools`", file.display());
+    assert_eq!(
+        checked.err,
+        format!(
+            "warning: {place}: there is no server for the tool `mcp__far__x`: add it to \
+             `mcp_servers`\nerror: {place}: there is no tool `reed_file`; did you mean \
+             `read_file`?\n"
+        )
+    );
     write(&file, &sets.replace("reed_file", "read_file"));
     ended(&lab, &["config", "check"]).await.with_code(0);
 }
