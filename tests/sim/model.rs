@@ -13,6 +13,8 @@ use crate::world::{SECRET, World};
 /// How the request for a summary begins, and the message that stands for older ones.
 const SUMMARY_REQUEST: &str = "This conversation nearly fills your context.";
 const COMPACTED: &str = "[The model's context was nearly full,";
+/// What a result says whose middle gave way.
+const CUT: &str = "[The context is nearly full, so ";
 
 pub(crate) struct SimModel(pub(crate) Arc<World>);
 
@@ -74,9 +76,12 @@ impl SimModel {
                 // What stays of the older messages stands before the summary, in its order. A power cut
                 // may have taken the request before, but not the summary of an earlier life.
                 Some(_) => {
-                    before.is_empty() || old.iter().all(|message| left.any(|one| one == message))
+                    before.is_empty() || old.iter().all(|now| left.any(|one| goes_on(one, now)))
                 }
-                None => *old == *before,
+                None => {
+                    old.len() == before.len()
+                        && before.iter().zip(old).all(|(one, now)| goes_on(one, now))
+                }
             };
             if !begins {
                 world.wrong(format!("request of {who} does not begin as the one before it"));
@@ -88,6 +93,16 @@ impl SimModel {
         if texts.chain(said).any(|text| text.contains(SECRET)) {
             world.wrong(format!("request of {who} has a secret"));
         }
+    }
+}
+
+/// Whether a message stands for one before it: it is the same, or the same call's result, cut.
+fn goes_on(before: &Message, now: &Message) -> bool {
+    match (before, now) {
+        (Message::Tool(before), Message::Tool(now)) if now.text.as_str().contains(CUT) => {
+            before.call == now.call
+        }
+        _ => before == now,
     }
 }
 
