@@ -225,7 +225,11 @@ async fn a_script_that_attacks_what_started_it_harms_itself() {
         assert_eq!(ended.events("tool.end").len(), 1, "{attack}: {}", ended.out);
         let requests = server.requests();
         let last = ChatRequest::of(requests.last().unwrap());
-        assert!(last.results()[0].contains(wanted), "{attack}: {}", last.results()[0]);
+        let result = last.results()[0];
+        // Without namespaces the parent is its owner, whose end it may be quick enough to outlive.
+        let is_orphan =
+            attack.contains("getppid") && result.contains("outcome unknown: the process");
+        assert!(result.contains(wanted) || is_orphan, "{attack}: {result}");
         assert!(lab.processes().is_empty(), "{attack}: {:?}", lab.processes());
     }
 }
