@@ -14,9 +14,9 @@ use tree_sitter::{Node, Parser};
 use crate::limits::{PARSE_STEPS_MAX, TREE_DEPTH_MAX};
 use crate::syntax::{Command, Piece};
 
-/// A text as commands.
+/// A text as the commands in it.
 #[derive(Debug)]
-pub(crate) struct ParsedText {
+pub(crate) struct Script {
     pub(crate) commands: Vec<Command>,
     /// Whether the grammar could read all of it.
     pub(crate) is_complete: bool,
@@ -30,7 +30,7 @@ pub(crate) enum ParseFailure {
 }
 
 /// Parses a text.
-pub(crate) fn parse(text: &str) -> Result<ParsedText, ParseFailure> {
+pub(crate) fn parse(text: &str) -> Result<Script, ParseFailure> {
     let mut parser = Parser::new();
     let language = tree_sitter_bash::LANGUAGE.into();
     parser.set_language(&language).map_err(|_| ParseFailure::Unreadable)?;
@@ -54,7 +54,7 @@ pub(crate) fn parse(text: &str) -> Result<ParsedText, ParseFailure> {
     if source.is_too_deep {
         return Err(ParseFailure::TooLong);
     }
-    Ok(ParsedText { commands, is_complete: !root.has_error() && !source.is_doubtful.get() })
+    Ok(Script { commands, is_complete: !root.has_error() && !source.is_doubtful.get() })
 }
 
 /// Replaces each byte that is no ASCII by one that means nothing to a shell. To a shell both are

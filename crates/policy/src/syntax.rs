@@ -103,7 +103,7 @@ pub(crate) enum Piece {
         body: Rc<Vec<Command>>,
         reads: bool,
     },
-    /// What cannot be told, with the commands inside.
+    /// What is unknown, with the commands inside.
     Unknown {
         inside: Rc<Vec<Command>>,
     },

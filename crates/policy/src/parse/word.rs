@@ -141,7 +141,7 @@ fn substitution(source: &mut Source<'_>, node: Node<'_>, is_quoted: bool) -> Pie
     }
 }
 
-/// What cannot be told, with the commands inside.
+/// What is unknown, with the commands inside.
 pub(super) fn unknown(source: &mut Source<'_>, node: Node<'_>) -> Piece {
     Piece::Unknown { inside: Rc::new(commands_inside(source, node)) }
 }

@@ -27,7 +27,7 @@ pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
     }
 }
 
-/// `kill -9 -1` and the like; a process that cannot be told.
+/// `kill -9 -1` and the like; an unknown process.
 fn judge_kill(invocation: &Invocation<'_>, findings: &mut Findings) {
     let mut rest = invocation.arguments;
     let is_list = |it: &String| it.starts_with("-l") || it.starts_with("-L") || it == "--list";

@@ -205,7 +205,7 @@ fn a_leftover_lies_where_the_next_session_looks_and_one_in_use_stays() {
 }
 
 /// Reads a file of equal lines and writes it with the next number, as often as it is asked to.
-/// Returns how many writes it was told to be made.
+/// Returns how many of its writes were reported as made.
 fn count_up(bench: &ToolFixture, cx: &ToolCx, path: &str) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut written = 0;

@@ -6,6 +6,15 @@ use crate::program::soon;
 
 use super::*;
 
+/// A model whose answers wait until the barrier opens.
+async fn held_model() -> (MockServer, Barrier) {
+    let gate = Barrier::closed();
+    let held = gate.clone();
+    let answer =
+        move |_: &ChatRequest| MockAnswer::reply(&Reply::text("m", "All is well.")).held_by(&held);
+    (model(answer).await, gate)
+}
+
 #[tokio::test]
 async fn a_job_that_is_triggered_while_it_runs_runs_once_more() {
     let lab = Lab::new();
@@ -13,10 +22,7 @@ async fn a_job_that_is_triggered_while_it_runs_runs_once_more() {
         add(&lab, name, &["-t", "file_read"]).await;
     }
     deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
-    let gate = Barrier::closed();
-    let held = gate.clone();
-    let server =
-        model(move |_| MockAnswer::reply(&Reply::text("m", "All is well.")).held_by(&held)).await;
+    let (server, gate) = held_model().await;
     let daemon = daemon(&lab, &server, &[]);
     daemon.says("hello starts, on request").await;
     let triggered = deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
@@ -48,10 +54,7 @@ async fn a_job_that_is_deleted_while_it_runs_goes_on_to_its_end_and_that_is_said
     let deleted = deputize(&lab, &["cron", "rm", "other"]).await.with_code(0);
     assert_eq!(deleted.out, "deleted: other\n");
     deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
-    let gate = Barrier::closed();
-    let held = gate.clone();
-    let server =
-        model(move |_| MockAnswer::reply(&Reply::text("m", "All is well.")).held_by(&held)).await;
+    let (server, gate) = held_model().await;
     let daemon = daemon(&lab, &server, &[]);
     daemon.says("hello starts, on request").await;
     let deleted = deputize(&lab, &["cron", "rm", "hello"]).await.with_code(0);
