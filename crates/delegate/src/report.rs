@@ -21,7 +21,7 @@ mod plain;
 pub(crate) use entry::host_value;
 pub(crate) use plain::lay_out_plain;
 
-use entry::{ChildText, ListLimits, entry};
+use entry::{ChildText, ListLimits, ReportEntry, entry};
 use fit::{FittedEntry, fit};
 
 const STALE: &str = include_str!("../prompts/stale.md");
@@ -230,6 +230,15 @@ impl Audience {
 /// who reads them out of the entry prints them.
 #[must_use]
 pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
+    read_entry(outcome, index, |entry| serde_json::to_value(entry).unwrap_or_default())
+}
+
+/// Returns the same as a line of JSON, without a tree of values between.
+pub(crate) fn result_line(outcome: &Outcome, index: u32) -> String {
+    read_entry(outcome, index, |entry| serde_json::to_string(entry).unwrap_or_default())
+}
+
+fn read_entry<T>(outcome: &Outcome, index: u32, read: fn(&ReportEntry<'_>) -> T) -> T {
     let found = outcome.inspection.as_deref();
     let stale = found.map(|found| found.stale_paths.clone()).unwrap_or_default();
     let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
@@ -246,7 +255,7 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
         ..Default::default()
     };
     let words = ChildText::whole(outcome);
-    serde_json::to_value(entry(0, outcome, seen, Audience::Host, words)).unwrap_or_default()
+    read(&entry(0, outcome, seen, Audience::Host, words))
 }
 
 /// Truncated parts of a child's entry.

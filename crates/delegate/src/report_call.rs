@@ -12,7 +12,7 @@ use crate::config::{DelegationConfig, ToolFlavor};
 use crate::output_file::{OutputFile, is_saved};
 use crate::report::{
     HostObservations, ReportLayout, ReportLimits, SavedOutput, Truncation, host_value,
-    lay_out_plain, result_entry,
+    lay_out_plain, result_entry, result_line,
 };
 
 /// Reports the ends of the children of one call to their parent. A file that cannot be written is
@@ -97,7 +97,8 @@ fn left_out(
     let mut results = String::new();
     for ((index, outcome), left_out) in (seen.first..).zip(outcomes).zip(truncations) {
         if left_out.bare {
-            results.push_str(&format!("{}\n", result_entry(outcome, index)));
+            results.push_str(&result_line(outcome, index));
+            results.push('\n');
         }
         let known = outcome.inspection.as_ref().and_then(|found| found.summary_path.as_ref());
         if left_out.summary && known.is_none() {

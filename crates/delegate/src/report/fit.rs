@@ -26,7 +26,7 @@ const BOTH_ENDS: usize = 400;
 /// How many bytes of an answer may be behind one that is shown: the others cannot be seen.
 const UNSEEN: usize = 4;
 /// How many bytes every entry has: those of its keys.
-pub(super) const LEAST_ENTRY: usize = 200;
+pub(super) const LEAST_ENTRY: usize = 280;
 /// How near to the most that fits an answer is cut, in bytes.
 const NEAR: usize = 32;
 
