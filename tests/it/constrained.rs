@@ -101,3 +101,20 @@ async fn other_wires_say_that_they_cannot() {
     let ended = RunningProgram::start(command).end().await.with_code(2);
     assert!(ended.err.contains("`constrained` tools need Chat Completions"), "{}", ended.err);
 }
+
+#[tokio::test]
+async fn a_call_that_is_written_as_text_is_warned_of() {
+    let said = r#"<tool_call>{"name": "list_dir"}</tool_call>"#;
+    let answer = |text: &'static str| async move {
+        let lab = Lab::new();
+        let server = MockServer::start_with(move |_: &HttpRequest| {
+            MockAnswer::reply(&Reply::text("mock", text))
+        });
+        lab.run(&server.await.unwrap(), &["Go"]).end().await.with_code(0)
+    };
+    let ended = answer(said).await;
+    let warning = "warning: the answer is a call of a tool as text, and nothing ran: ";
+    assert!(ended.err.contains(warning) && ended.out.contains(said), "{}", ended.err);
+    let ended = answer("A `<tool_call>` is a mark.").await;
+    assert!(!ended.err.contains(warning), "{}", ended.err);
+}

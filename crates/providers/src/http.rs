@@ -2,14 +2,15 @@
 //! cancelled, and describe failures.
 
 mod client;
+mod direct;
 mod failure;
 mod keys;
 mod model_listing;
 mod promise_tracker;
+mod transport;
+mod transport_error;
 
-use std::convert::Infallible;
 use std::fmt;
-use std::future::ready;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -17,9 +18,8 @@ use deputize_core::Cancel;
 use deputize_core::model::{
     Finish, ModelError, RawCall, Reply, Request, ToolChoice, bounded_partial,
 };
-use futures_util::stream;
 use reqwest::header::{self, HeaderMap};
-use reqwest::{Body, Client, Response, Url, Version};
+use reqwest::{Response, Url, Version};
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoint::{Endpoint, EndpointError, WireDefaults};
@@ -39,6 +39,7 @@ use keys::{KeyFault, KeyLease, TakenKey};
 pub use model_listing::ModelListing;
 pub(crate) use model_listing::look;
 use promise_tracker::PromiseTracker;
+use transport::Transport;
 
 /// An endpoint, ready for requests: of one agent, or of all that need no key of their own.
 pub(crate) struct RemoteModel {
@@ -51,7 +52,7 @@ pub(crate) struct Connector {
     endpoint: Endpoint,
     http: HttpClient,
     /// It keeps connections.
-    client: Client,
+    transport: Transport,
     kept: PromiseTracker,
     /// The address up to and with the version.
     base: Url,
@@ -81,7 +82,7 @@ impl RemoteModel {
         way: &WireDefaults,
     ) -> Result<Self, EndpointError> {
         let mut url = endpoint.url()?;
-        let client = http.client(&endpoint, &url, ConnectionReuse::Idle)?;
+        let transport = http.transport(&endpoint, &url, ConnectionReuse::Idle)?;
         let base = url.clone();
         // An address with http or https always takes segments.
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -95,7 +96,7 @@ impl RemoteModel {
         let http = http.clone();
         let kept = PromiseTracker::default();
         let tool_lists = ToolLists::default();
-        let reach = Connector { endpoint, http, client, kept, base, url, headers, tool_lists };
+        let reach = Connector { endpoint, http, transport, kept, base, url, headers, tool_lists };
         Ok(Self { reach: Arc::new(reach), keys: KeyLease::new(keys) })
     }
 
@@ -126,15 +127,16 @@ impl Connector {
         until: Instant,
     ) -> Result<Response, RequestFailure> {
         let start = Instant::now();
-        let single = || self.http.client(&self.endpoint, &self.base, ConnectionReuse::Nothing).ok();
+        let single =
+            || self.http.transport(&self.endpoint, &self.base, ConnectionReuse::Nothing).ok();
         let trusted = self.kept.trusted(start);
         let own = if trusted.is_none() { single() } else { None };
-        let client = own.as_ref().unwrap_or(&self.client);
-        let mut sent = self.post_by(client, headers(), body(), until).await;
+        let transport = own.as_ref().unwrap_or(&self.transport);
+        let mut sent = self.post_by(transport, headers(), body(), until).await;
         if let Err(RequestFailure::Send(error)) = &sent
             && trusted == Some(true)
             && self.url.scheme() == "http"
-            && failure::is_closed(error)
+            && error.is_closed()
             && start.elapsed() <= AT_ONCE
             && let Some(single) = single()
         {
@@ -150,17 +152,12 @@ impl Connector {
 
     async fn post_by(
         &self,
-        client: &Client,
+        transport: &Transport,
         headers: HeaderMap,
         body: Vec<u8>,
         until: Instant,
     ) -> Result<Response, RequestFailure> {
-        let request = client.post(self.url.clone()).headers(headers);
-        // As a stream it cannot be sent twice, so it is let go when it is sent, not when the answer
-        // comes: what waits for a model stays small.
-        let request = request.header(header::CONTENT_LENGTH, body.len());
-        let body = Body::wrap_stream(stream::once(ready(Ok::<_, Infallible>(body))));
-        let sent = timeout_at(until, request.body(body).send()).await;
+        let sent = timeout_at(until, transport.post(&self.url, headers, body)).await;
         sent.map_err(|_| RequestFailure::NoAnswer)?.map_err(RequestFailure::Send)
     }
 }
@@ -292,9 +289,11 @@ async fn receive<P: EventParser>(
         };
         if bytes.feed(&chunk, live).map_err(RequestFailure::Stream)? == StreamStatus::Done {
             drain(response).await;
-            // The connection goes back to the others by a task of its own. The next request of this
-            // agent would often be faster, and open a new one.
-            tokio::task::yield_now().await;
+            // The next request of this agent would often be faster than a connection that goes back to
+            // the others by a task of its own, and open a new one.
+            if remote.transport.has_tasks() {
+                tokio::task::yield_now().await;
+            }
             return Ok(StreamEnd::InOrder);
         }
         if bytes.life() > seen {

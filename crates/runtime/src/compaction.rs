@@ -11,6 +11,7 @@ use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::{NextAttempt, Permit};
 use deputize_core::source::Source;
+use deputize_core::truncate::truncate_with_count;
 use deputize_core::{Cancel, Event, Message};
 use tokio::time::Instant;
 
@@ -41,6 +42,11 @@ const STEP_PART: u64 = 2;
 const REQUESTS_PART: u64 = 8;
 /// A compaction replaces at least so many bytes: a summary is rarely shorter.
 const LEAST_BYTES: u64 = 2_048;
+/// Of the bytes that a summary replaces, it wins at least one part in so many: the rest of it is left
+/// out.
+const LEAST_WON_PART: u64 = 20;
+/// Bytes of a summary that are never left out.
+const LEAST_SUMMARY: usize = 1_024;
 /// A compaction replaces at least one part in so many of the room for messages.
 const LEAST_PART: u64 = 16;
 
@@ -209,14 +215,19 @@ impl Compactor {
         room: u64,
     ) -> Compaction {
         let Summary { text, request } = summary;
-        let text = compacted_message(&self.cx, part.count(), &request.model, &text, room);
-        let text = self.cx.shared.config.secrets.scrub(&text).into_owned();
         let messages = self.cx.state.messages();
         let kept = part.kept.iter().filter_map(|at| messages.get(*at));
         let kept: u64 = kept.map(|message| message.text_bytes()).sum();
         let all = messages_bytes(messages.get(part.first..part.end).unwrap_or_default());
-        let bytes_after =
-            (bytes_before + text.len() as u64).saturating_sub(all.saturating_sub(kept));
+        let replaced = all.saturating_sub(kept);
+        // Some models write more than they read: such a summary frees little, and so counts as useless.
+        let message =
+            |text: &str| compacted_message(&self.cx, part.count(), &request.model, text, room);
+        let most = usize::try_from(replaced - replaced / LEAST_WON_PART).unwrap_or(usize::MAX);
+        let most = most.saturating_sub(message("").len()).max(LEAST_SUMMARY);
+        let text = message(&truncate_with_count(&text, most));
+        let text = self.cx.shared.config.secrets.scrub(&text).into_owned();
+        let bytes_after = (bytes_before + text.len() as u64).saturating_sub(replaced);
         Compaction {
             part,
             text,

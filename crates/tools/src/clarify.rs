@@ -109,6 +109,12 @@ fn check(args: &Args) -> Result<(), ToolError> {
 
 fn result(answer: PersonAnswer, default: Option<String>) -> ToolCallResult {
     let why = match answer {
+        // An empty line says neither yes nor no.
+        PersonAnswer::Text(text) if text.trim().is_empty() && default.is_none() => {
+            return Err(ToolError::Refused(ModelText::own(
+                "the person gave an empty answer. Ask again, or do without what needs it",
+            )));
+        }
         PersonAnswer::Text(text) => {
             let source = Some(Source::input("answer"));
             return Ok(ToolOutput { source, ..ToolOutput::text(text) });
@@ -171,6 +177,9 @@ mod tests {
             actual.starts_with("refused: nobody answered within 600 s. Decide yourself"),
             "{actual}"
         );
+        let (empty, _) = with(PersonAnswer::Text("  ".to_owned()));
+        let actual = empty.call(Clarify, json!({"question": "Delete it?"})).await;
+        assert!(actual.starts_with("refused: the person gave an empty answer."), "{actual}");
         bench.cx.cancel.cancel(CancelReason::Interrupted);
         assert_eq!(bench.call(Clarify, json!({"question": "Which?"})).await, "cancelled\n");
     }

@@ -17,10 +17,11 @@ use crate::blocking::{blocking, still_wanted};
 
 mod entry;
 mod files;
+mod source_mark;
 mod topic;
 
-use entry::mark_sources;
 pub use files::{MemoryFiles, MemoryPrompt};
+use source_mark::SourceMark;
 pub use topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 
 /// The name of the tool.
@@ -168,7 +169,8 @@ fn change(args: &Args, cx: &ToolCx, choose: fn(&MemoryFiles) -> MemoryFiles) -> 
     match done {
         Ok((what, entry)) => {
             // A text that was removed or replaced may be written again.
-            let sources = mark_sources(&entry).chain([Source::memory(topic.as_str())]).collect();
+            let (_, mark) = SourceMark::split(&entry);
+            let sources = mark.into_sources().chain([Source::memory(topic.as_str())]).collect();
             Ok(ToolOutput { sources, ..ToolOutput::text(format!("{what}: {entry}")) })
         }
         Err(error @ MemoryFileError::Io { .. }) => Err(ToolError::failed(error)),

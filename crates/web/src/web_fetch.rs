@@ -123,8 +123,19 @@ async fn text_of(
             })?
         }
     };
+    if converted.text.trim().is_empty() {
+        notes.push(no_text_note(kind).to_owned());
+    }
     let host = host_of(&url).unwrap_or_default();
     Ok(FetchedDocument { url: address, host, text: converted, notes })
+}
+
+const fn no_text_note(kind: DocumentKind) -> &'static str {
+    match kind {
+        DocumentKind::Html => "the page has no text: a script may be needed to show it",
+        DocumentKind::Pdf => "the PDF file has no text: its pages may be images",
+        DocumentKind::Text | DocumentKind::Json => "the document is empty",
+    }
 }
 
 /// The media type of a header, without what has no place in one.

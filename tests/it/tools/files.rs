@@ -51,6 +51,19 @@ async fn a_rename_is_one_changed_file_with_both_paths() {
     assert!(ended.err.contains("1 file changed:\n  ren a.txt → b.txt +1 -1\n"), "{}", ended.err);
 }
 
+#[tokio::test]
+async fn lines_of_several_changes_are_not_taken_for_a_difference() {
+    let lab = Lab::new();
+    fs::write(lab.work("a.txt"), "a\n").unwrap();
+    let edit =
+        |old: &str, new: &str| ("edit_file", json!({"path": "a.txt", "old": old, "new": new}));
+    let calls = vec![("read_file", json!({"path": "a.txt"})), edit("a", "x"), edit("x", "a")];
+    let server = model(calls_in_order(calls)).await;
+    let ended = lab.run(&server, &["Go"]).end().await.with_code(0);
+    let expected = "1 file changed:\n  mod a.txt +2 -2 in 2 changes\n";
+    assert!(ended.err.contains(expected), "{}", ended.err);
+}
+
 /// An agent that reads two files, removes one and is resumed knows that it removed it.
 #[tokio::test]
 async fn a_removed_file_stays_known_as_removed_over_a_resume() {

@@ -145,6 +145,7 @@ async fn an_idle_agent_is_woken_once_by_the_end_of_its_command() {
     // The command reads the end of its input.
     drop(fs::OpenOptions::new().write(true).open(&gate).unwrap());
     let ended = running.end().await.with_code(0);
+    assert!(ended.err.contains("has answered, and waits for p1\n"), "{}", ended.err);
     let end = &ended.events("process.end")[0];
     assert_eq!(end["exit"], json!({"how": "code", "code": 3}));
     assert_eq!(ended.events("model.response").pop().unwrap()["text"], "I know 1.");

@@ -40,12 +40,22 @@ pub(super) fn activity_text(agent: &AgentSnapshot) -> String {
             let command = agent.calls.question().map(|question| question.command.as_str());
             format!("asks: {}", for_verbatim_line(command.unwrap_or_default(), GOAL_CHARS))
         }
-        AgentActivity::Resting => "waits for its children".to_owned(),
+        AgentActivity::Resting => rest_text(agent),
         AgentActivity::Stalled => {
             let tool = agent.stall().and_then(|stall| stall.tool.as_deref());
             tool.map_or_else(|| "stalled".to_owned(), |tool| format!("stalled in {tool}"))
         }
         AgentActivity::Waiting | AgentActivity::Running => work_text(agent),
+    }
+}
+
+/// Returns what an agent waits for that has answered.
+pub(super) fn rest_text(agent: &AgentSnapshot) -> String {
+    let commands = agent.processes.iter().filter(|process| process.notify);
+    let commands: Vec<&str> = commands.map(|process| process.process.as_str()).collect();
+    match commands.as_slice() {
+        [] => "waits for its children".to_owned(),
+        commands => format!("has answered, and waits for {}", commands.join(", ")),
     }
 }
 

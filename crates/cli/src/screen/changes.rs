@@ -4,7 +4,7 @@ use std::path::Path;
 
 use deputize_core::sanitize::{for_terminal_line, for_verbatim_line};
 use deputize_core::wording::count;
-use deputize_runtime::snapshot::{ChangedFile, CommandExit, CommandRecord, RunChanges};
+use deputize_runtime::snapshot::{ChangedFile, CommandExit, CommandRecord, LineCount, RunChanges};
 
 use super::line::{ScreenLine, Style};
 use crate::agent_name::short;
@@ -107,6 +107,10 @@ fn row(path: &Path, file: &ChangedFile, cwd: &Path) -> ScreenLine {
         if lines.removed > 0 {
             line.push(Style::Bad, format!(" -{}", lines.removed));
         }
+        // Lines that one change adds and the next removes are counted twice.
+        if file.changes > 1 && lines != LineCount::default() {
+            line.push(Style::Dim, format!(" in {} changes", file.changes));
+        }
     }
     line
 }
@@ -192,7 +196,7 @@ mod tests {
         insta::assert_snapshot!(tell(&writer), @r"
         2 files changed:
           mod /repo/else/b\u{1b}[2J.txt
-          new src/a.rs +3 -2
+          new src/a.rs +3 -2 in 2 changes
         6 commands run, 2 failed, 1 unknown:
           false  (exit code 1)
           sleep 9  (ended by a signal or its time limit)
@@ -229,11 +233,11 @@ mod tests {
         writer.add(&root(), renamed("new", "newer"));
         insta::assert_snapshot!(tell(&writer), @r"
         2 files changed:
-          ren a → b +2 -1
+          ren a → b +2 -1 in 2 changes
           new newer
         ");
         writer.add(&root(), renamed("b", "c"));
-        assert!(tell(&writer).contains("\n  ren a → c +3 -2\n"), "{}", tell(&writer));
+        assert!(tell(&writer).contains("\n  ren a → c +3 -2 in 3 changes\n"), "{}", tell(&writer));
         let removed = vec![ToolEffect::FileRemoved { path: "/repo/project/c".into() }];
         let kept = writer.records.len();
         writer.add(&root(), returned(CALL, "apply_patch", CallStatus::Ok, "ok", removed));

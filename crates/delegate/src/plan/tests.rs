@@ -154,6 +154,17 @@ fn a_child_that_shares_its_parents_prefix_learns_of_itself_in_its_first_message(
     assert_eq!(child.options.max_output_tokens, Some(77));
     assert_eq!(child.options.reasoning_effort.as_deref(), Some("high"));
     insta::assert_snapshot!(child.task);
+    // What cannot be used now is not among the tools that are sent, and so not promised.
+    let fewer: Vec<Arc<ToolDecl>> =
+        declared.iter().filter(|tool| tool.name.as_str() != "read_file").cloned().collect();
+    let named = |declared: &[Arc<ToolDecl>]| {
+        let parent = ParentView { declared, ..family.parent() };
+        let arguments = json!({"goal": "A", "toolsets": ["file"]});
+        super::plan(read(&arguments, &config), CALL, parent, &config).unwrap().specs[0]
+            .task
+            .contains("`read_file`")
+    };
+    assert_eq!((named(&declared), named(&fewer)), (true, false));
 }
 
 #[test]

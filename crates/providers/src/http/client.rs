@@ -9,8 +9,10 @@ use deputize_core::Clock;
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Url};
 
-use super::failure;
+use super::direct::DirectClient;
 use super::keys::KeyRings;
+use super::transport::{AGENT, Transport};
+use super::transport_error::library_chain;
 use crate::endpoint::{CaBundle, Endpoint, EndpointError, Proxy, is_loopback};
 
 /// Returns the program's way to HTTP. It keeps connections, so a program has one; making it
@@ -38,7 +40,7 @@ pub fn http_client(clock: Arc<dyn Clock>) -> HttpClient {
 #[derive(Clone)]
 pub struct HttpClient {
     pub(super) clock: Arc<dyn Clock>,
-    clients: Arc<Mutex<BTreeMap<ClientKey, Client>>>,
+    clients: Arc<Mutex<BTreeMap<ClientKey, Transport>>>,
     pub(super) rings: Arc<KeyRings>,
 }
 
@@ -58,8 +60,8 @@ struct ClientKey {
     proxy: Proxy,
     authorities: Option<CaBundle>,
     keep: ConnectionReuse,
-    /// Whether no connection of it can need a certificate.
-    plain: bool,
+    /// The server's host and port, if no connection to it can need a certificate or a proxy.
+    direct: Option<String>,
 }
 
 impl ClientKey {
@@ -68,8 +70,7 @@ impl ClientKey {
         let proxy = if direct { Proxy::None } else { endpoint.proxy.clone() };
         Self {
             connect_timeout: endpoint.timeouts.connect,
-            // A proxy may itself be reached by TLS.
-            plain: url.scheme() == "http" && proxy == Proxy::None,
+            direct: authority(url).filter(|_| url.scheme() == "http" && proxy == Proxy::None),
             proxy,
             authorities: endpoint.authorities.clone(),
             keep,
@@ -84,21 +85,32 @@ impl fmt::Debug for HttpClient {
 }
 
 impl HttpClient {
-    pub(super) fn client(
+    pub(super) fn transport(
         &self,
         endpoint: &Endpoint,
         url: &Url,
         keep: ConnectionReuse,
-    ) -> Result<Client, EndpointError> {
+    ) -> Result<Transport, EndpointError> {
         let kind = ClientKey::of(endpoint, url, keep);
         let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
         }
-        let client = build(endpoint, &kind)?;
+        let direct = kind.direct.as_deref();
+        let direct = direct.and_then(|it| DirectClient::new(it, kind.connect_timeout, keep));
+        let client = match direct {
+            Some(direct) => Transport::Direct(direct),
+            None => Transport::Library(build(endpoint, &kind)?),
+        };
         clients.insert(kind, client.clone());
         Ok(client)
     }
+}
+
+/// Returns the host and the port of an address.
+fn authority(url: &Url) -> Option<String> {
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 fn build(endpoint: &Endpoint, kind: &ClientKey) -> Result<Client, EndpointError> {
@@ -107,7 +119,7 @@ fn build(endpoint: &Endpoint, kind: &ClientKey) -> Result<Client, EndpointError>
         .connect_timeout(kind.connect_timeout)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
-        .user_agent(concat!("deputize/", env!("CARGO_PKG_VERSION")));
+        .user_agent(AGENT);
     let builder = match kind.keep {
         ConnectionReuse::Idle => builder,
         ConnectionReuse::Nothing => builder.pool_max_idle_per_host(0),
@@ -118,17 +130,12 @@ fn build(endpoint: &Endpoint, kind: &ClientKey) -> Result<Client, EndpointError>
         Proxy::At(address) => {
             let wrong = |problem| EndpointError::Proxy { provider: provider(), problem };
             let proxy = reqwest::Proxy::all(address);
-            builder.proxy(proxy.map_err(|error| wrong(failure::chain(&error)))?)
+            builder.proxy(proxy.map_err(|error| wrong(library_chain(&error)))?)
         }
     };
-    if kind.plain {
-        // The system's authorities are not read, and a machine that has none is no hindrance.
-        let client = builder.tls_certs_only([]).build();
-        return client.map_err(|error| EndpointError::Tls { reason: failure::chain(&error) });
-    }
     let Some(own) = &kind.authorities else {
         let client = builder.build();
-        return client.map_err(|error| EndpointError::Tls { reason: failure::chain(&error) });
+        return client.map_err(|error| EndpointError::Tls { reason: library_chain(&error) });
     };
     let wrong = |problem| EndpointError::Authorities {
         provider: provider(),
@@ -136,12 +143,12 @@ fn build(endpoint: &Endpoint, kind: &ClientKey) -> Result<Client, EndpointError>
         problem,
     };
     let certificates = Certificate::from_pem_bundle(&own.pem);
-    let certificates = certificates.map_err(|error| wrong(failure::chain(&error)))?;
+    let certificates = certificates.map_err(|error| wrong(library_chain(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("there is no certificate in it; it must be a PEM file".to_owned()));
     }
     let client = builder.tls_certs_merge(certificates).build();
     client.map_err(|error| {
-        wrong(format!("one of its certificates cannot be read ({})", failure::chain(&error)))
+        wrong(format!("one of its certificates cannot be read ({})", library_chain(&error)))
     })
 }

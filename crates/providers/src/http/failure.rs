@@ -1,13 +1,12 @@
 //! Failures of an exchange, and their description.
 
-use std::error::Error;
-use std::io;
 use std::time::Duration;
 
 use deputize_core::model::{FailureKind, ModelError, Usage};
 use reqwest::Url;
 
 use super::keys::{KeyFailure, NextKey};
+use super::transport_error::{TransportError, library_chain};
 use crate::endpoint::{Endpoint, Proxy, is_loopback};
 use crate::line::truncate_to_line;
 use crate::retry_after;
@@ -26,7 +25,7 @@ const ATTEMPTS_AT_UNREADABLE_CALLS: u32 = 2;
 pub(super) enum RequestFailure {
     Cancelled,
     /// The request was not answered.
-    Send(reqwest::Error),
+    Send(TransportError),
     /// Nothing of a reply came in time.
     NoAnswer,
     /// The server answered with a failure status.
@@ -138,7 +137,7 @@ impl RequestFailure {
     fn kind(&self, output: bool) -> FailureKind {
         match self {
             Self::Cancelled => FailureKind::Cancelled,
-            Self::Send(error) if is_hopeless(error) => FailureKind::Unavailable,
+            Self::Send(error) if error.is_hopeless() => FailureKind::Unavailable,
             Self::Send(error) if error.is_builder() => FailureKind::Fatal,
             Self::Send(_) | Self::NoAnswer | Self::KeysRest(..) => FailureKind::Transient,
             Self::Refused(error) => error.kind(),
@@ -152,7 +151,7 @@ impl RequestFailure {
     /// Upper bound on attempts, where more are of no use.
     fn most_attempts(&self, context: &FailureContext<'_>) -> Option<u32> {
         match self {
-            Self::Send(error) if is_refused(error) && context.asks_this_machine() => {
+            Self::Send(error) if error.is_refused() && context.asks_this_machine() => {
                 Some(ATTEMPTS_ON_THIS_MACHINE)
             }
             Self::Refused(error) if error.should_retry == Some(false) => Some(1),
@@ -181,7 +180,7 @@ impl RequestFailure {
                 format!(
                     "the connection broke after {:.1} s{kept}: {}",
                     context.seconds,
-                    chain(error)
+                    library_chain(error)
                 )
             }
             Self::Idle => {
@@ -271,9 +270,9 @@ impl FailureContext<'_> {
 }
 
 /// Why a request was not answered, with what to do about it.
-fn unsent(error: &reqwest::Error, context: &FailureContext<'_>) -> String {
+fn unsent(error: &TransportError, context: &FailureContext<'_>) -> String {
     let endpoint = context.endpoint;
-    if is_refused(error) {
+    if error.is_refused() {
         return match &endpoint.proxy {
             Proxy::At(proxy) => format!("connection refused; is the proxy running at {proxy}?"),
             Proxy::Environment | Proxy::None => {
@@ -281,7 +280,7 @@ fn unsent(error: &reqwest::Error, context: &FailureContext<'_>) -> String {
             }
         };
     }
-    if let Some(fault) = tls_fault(error) {
+    if let Some(fault) = error.tls_fault() {
         let way = context.way();
         return match (fault, &endpoint.authorities) {
             (rustls::Error::InvalidCertificate(_), None) => format!(
@@ -302,7 +301,7 @@ fn unsent(error: &reqwest::Error, context: &FailureContext<'_>) -> String {
         return format!("no connection to {way} within {seconds} s (connect_timeout_seconds)");
     }
     if error.is_connect() {
-        let details = chain(error);
+        let details = error.chain();
         if let Some(refused) = no_tunnel(&details, context) {
             return refused;
         }
@@ -311,7 +310,7 @@ fn unsent(error: &reqwest::Error, context: &FailureContext<'_>) -> String {
     }
     // A server that speaks TLS hangs up on who does not.
     let tls = if context.url.scheme() == "http" { "; is it https://?" } else { "" };
-    format!("the request was not answered: {}{tls}", chain(error))
+    format!("the request was not answered: {}{tls}", error.chain())
 }
 
 /// Explains why a proxy gave no tunnel, and what to do. The library reports this in prose only.
@@ -423,69 +422,4 @@ fn rest(wait: Duration) -> String {
     let seconds = wait.as_millis().div_ceil(1000);
     let whole = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));
     retry_after::format_wait(whole).unwrap_or_else(|| "0 s".to_owned())
-}
-
-/// An error and its sources on one line, each said once, without the address.
-pub(super) fn chain(error: &reqwest::Error) -> String {
-    let mut words = Vec::new();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let text = source.to_string();
-        // Some sources repeat what follows them.
-        words.retain(|earlier: &String| !earlier.ends_with(&text));
-        words.push(text);
-        next = source.source();
-    }
-    if words.is_empty() { "no details".to_owned() } else { truncate_to_line(&words.join(": ")) }
-}
-
-/// What went wrong with TLS, if that is what went wrong.
-fn tls_fault(error: &reqwest::Error) -> Option<&rustls::Error> {
-    let mut next = error.source();
-    while let Some(source) = next {
-        if let Some(fault) = innermost_error(source).downcast_ref() {
-            return Some(fault);
-        }
-        next = source.source();
-    }
-    None
-}
-
-/// What is inside errors of IO, which is not among their sources.
-fn innermost_error<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
-    while let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        error = inner;
-    }
-    error
-}
-
-fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
-    let mut next = error.source();
-    while let Some(source) = next {
-        if let Some(error) = source.downcast_ref::<io::Error>() {
-            return Some(error.kind());
-        }
-        next = source.source();
-    }
-    None
-}
-
-fn is_refused(error: &reqwest::Error) -> bool {
-    error.is_connect() && io_kind(error) == Some(io::ErrorKind::ConnectionRefused)
-}
-
-/// Whether the connection was closed before anything of an answer came.
-pub(super) fn is_closed(error: &reqwest::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
-    let kinds = [BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected];
-    // The library's own kind of error is not in reach, only its words.
-    let said = || chain(error).contains("connection closed before message completed");
-    !error.is_connect() && (io_kind(error).is_some_and(|kind| kinds.contains(&kind)) || said())
-}
-
-/// Whether no later try can find what is missing now: trust, TLS at all, or leave of the proxy.
-/// A server, a network or a proxy that is down may be up again at the next try.
-fn is_hopeless(error: &reqwest::Error) -> bool {
-    let forbidden = || chain(error).contains("proxy authorization required");
-    error.is_connect() && (tls_fault(error).is_some() || forbidden())
 }

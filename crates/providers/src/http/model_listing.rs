@@ -49,7 +49,7 @@ async fn one(
     headers.extend(key.map(|(_, value)| (remote.keys.header().clone(), value)));
     let until = Instant::now() + limit;
     let asked = async {
-        let response = remote.client.get(url.clone()).headers(headers).send().await;
+        let response = remote.transport.get(&url, headers).await;
         let mut response = response.map_err(RequestFailure::Send)?;
         if !response.status().is_success() {
             return Err(refusal(remote, response).await);

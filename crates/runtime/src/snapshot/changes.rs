@@ -36,8 +36,11 @@ pub struct ChangedFile {
     pub is_removed: bool,
     /// The path that it had before this run; `None` if it was not renamed.
     pub renamed_from: Option<PathBuf>,
-    /// Number of lines added and removed by all changes; `None` if one had no diff.
+    /// Number of lines added and removed by all changes, one after the other; `None` if one had no
+    /// diff.
     pub lines: Option<LineCount>,
+    /// Number of changes.
+    pub changes: usize,
     /// The agents that changed it.
     pub agents: BTreeSet<AgentId>,
 }
@@ -181,7 +184,14 @@ impl RunChanges {
 impl ChangedFile {
     const fn new(is_new: bool) -> Self {
         let lines = Some(LineCount { added: 0, removed: 0 });
-        Self { is_new, is_removed: false, renamed_from: None, lines, agents: BTreeSet::new() }
+        Self {
+            is_new,
+            is_removed: false,
+            renamed_from: None,
+            lines,
+            changes: 0,
+            agents: BTreeSet::new(),
+        }
     }
 
     fn add_change(&mut self, agent: &AgentId, lines: Option<LineCount>) {
@@ -189,6 +199,7 @@ impl ChangedFile {
             added: all.added.saturating_add(one.added),
             removed: all.removed.saturating_add(one.removed),
         });
+        self.changes = self.changes.saturating_add(1);
         self.agents.insert(agent.clone());
     }
 }

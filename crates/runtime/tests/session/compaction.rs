@@ -374,6 +374,25 @@ async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_summary_never_makes_the_conversation_longer() {
+    let test = CompactionTest::new();
+    let config = test.config(|seen, _, request| {
+        let mut reply = seen.reply(request, 12);
+        if asks_for_summary(request) {
+            reply.text = "word ".repeat(20_000);
+        }
+        Ok(reply)
+    });
+    test.run(config).await;
+    let compactions = compactions(&test.world);
+    assert!(!compactions.is_empty());
+    for compaction in compactions {
+        assert!(compaction.bytes_after < compaction.bytes_before, "{compaction:?}");
+        assert!(compaction.text.contains("… [+"), "{}", compaction.text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
     let test = CompactionTest::new();
     let failed = Arc::new(AtomicUsize::new(0));

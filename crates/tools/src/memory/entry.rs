@@ -1,42 +1,9 @@
 //! Entries of the memory as text.
 
-use std::collections::BTreeSet;
-
-use deputize_core::source::Source;
-
 use super::topic::{MEMORY_BYTES, MemoryTopic};
 
 /// What an entry begins with.
 pub(super) const BULLET: &str = "- ";
-/// What the mark of an entry begins with, before its sources and a bracket.
-const MARK: &str = " [written after reading ";
-/// Sources that a mark names; the rest is counted.
-const MARK_SOURCES: usize = 4;
-/// Returns the entry with a mark that names its sources from outside; without one if there are
-/// none.
-pub(super) fn marked(text: String, sources: BTreeSet<String>) -> String {
-    if sources.is_empty() {
-        return text;
-    }
-    let more = sources.len().saturating_sub(MARK_SOURCES);
-    let mut named: Vec<String> = sources.into_iter().take(MARK_SOURCES).collect();
-    if more > 0 {
-        named.push(format!("{more} more"));
-    }
-    format!("{text}{MARK}{}]", named.join(", "))
-}
-
-/// Returns the text of an entry, and the sources of its mark.
-pub(super) fn unmarked(entry: &str) -> (&str, Vec<&str>) {
-    let parts = entry.strip_suffix(']').and_then(|entry| entry.rsplit_once(MARK));
-    parts.map_or((entry, Vec::new()), |(text, sources)| (text, sources.split(", ").collect()))
-}
-
-/// Returns the sources that the mark of an entry names.
-pub(super) fn mark_sources(entry: &str) -> impl Iterator<Item = Source> {
-    unmarked(entry).1.into_iter().map(Source::from_lasting_label)
-}
-
 /// An entry as a text has it.
 pub(super) struct TextEntry {
     /// The number of its first line, from 1.

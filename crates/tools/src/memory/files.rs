@@ -15,9 +15,8 @@ use deputize_core::{AgentId, BoxFuture, Outcome, describe_error};
 use deputize_documents::read_exact_text;
 use deputize_file_lock::lock;
 
-use super::entry::{
-    BULLET, TextEntry, keep_fitting, mark_sources, marked, parse, text_of, unmarked,
-};
+use super::entry::{BULLET, TextEntry, keep_fitting, parse, text_of};
+use super::source_mark::SourceMark;
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 use crate::secret_text::secret_in;
 
@@ -124,7 +123,9 @@ impl MemoryFiles {
             let more = all - entries.len();
             if all > 0 {
                 sources.insert(Source::memory(topic.as_str()));
-                sources.extend(entries.iter().flat_map(|entry| mark_sources(entry)));
+                sources.extend(
+                    entries.iter().flat_map(|entry| SourceMark::split(entry).1.into_sources()),
+                );
                 texts.push(text_of(topic, &entries));
             }
             if more > 0 {
@@ -162,7 +163,9 @@ impl MemoryFiles {
         text: &str,
         sources: &[String],
     ) -> Result<String, MemoryFileError> {
-        let entry = marked(self.check_entry(text)?, sources.iter().cloned().collect());
+        let mut mark = SourceMark::default();
+        mark.extend(sources.iter().cloned());
+        let entry = mark.entry(&self.check_entry(text)?);
         self.change(topic, |entries| {
             if entries.contains(&entry) {
                 return Err(MemoryFileError::Known);
@@ -189,9 +192,9 @@ impl MemoryFiles {
         self.change(topic, |entries| {
             let index = one_with(entries, topic, old)?;
             let before = entries.remove(index);
-            let (_, kept) = unmarked(&before);
-            let kept = kept.into_iter().map(ToOwned::to_owned);
-            written = marked(text, kept.chain(sources.iter().cloned()).collect());
+            let (_, mut mark) = SourceMark::split(&before);
+            mark.extend(sources.iter().cloned());
+            written = mark.entry(&text);
             entries.insert(index, written.clone());
             Ok(())
         })?;
@@ -228,10 +231,9 @@ impl MemoryFiles {
     ) -> Result<(), MemoryFileError> {
         let mut new = Vec::new();
         for TextEntry { line, text } in parse(topic, text) {
-            let (text, sources) = unmarked(&text);
-            let sources = sources.into_iter().map(ToOwned::to_owned).collect();
+            let (text, mark) = SourceMark::split(&text);
             let in_line = |error| MemoryFileError::Line { line, source: Box::new(error) };
-            new.push(marked(self.check_entry(text).map_err(in_line)?, sources));
+            new.push(mark.entry(&self.check_entry(text).map_err(in_line)?));
         }
         self.change(topic, |entries| {
             if entries != before {
@@ -320,7 +322,7 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
         let entries = entries.iter().enumerate();
         entries.filter_map(|(index, entry)| is_match(entry).then_some(index)).collect()
     };
-    let mut found = matching(&|entry| unmarked(entry).0 == whole);
+    let mut found = matching(&|entry| SourceMark::split(entry).0 == whole);
     if found.is_empty() {
         found = matching(&|entry| entry.contains(text));
     }

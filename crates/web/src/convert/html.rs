@@ -35,12 +35,13 @@ const WIDEST_CELL: usize = 50;
 /// Converts a page. Of a page with one main text, only that text is kept, unless all of it is asked
 /// for.
 pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedText, String> {
-    if !conversion.whole
-        && let Some(article) = article(page, &conversion.url)
-    {
-        return Ok(article);
-    }
-    let (page, hidden) = visible_page(page);
+    let VisiblePage { document: page, hidden } = match conversion.whole {
+        true => VisiblePage::parse(page),
+        false => match article(VisiblePage::parse(page), &conversion.url) {
+            Ok(article) => return Ok(article),
+            Err(unchanged) => unchanged.unwrap_or_else(|| VisiblePage::parse(page)),
+        },
+    };
     let mut skipped = SKIPPED.to_vec();
     if !conversion.whole {
         skipped.extend(AROUND);
@@ -51,30 +52,38 @@ pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedTe
     Ok(ConvertedText { text: markdown(&page, &skipped), title, is_part: false, hidden })
 }
 
-/// Parses what people see of a page, and returns how many texts they do not see.
-fn visible_page(page: &str) -> (Document, usize) {
-    let page = parse_page(page);
-    remove_inline_addresses(&page);
-    let hidden = remove_hidden(&page);
-    (page, hidden)
+/// What people see of a page.
+struct VisiblePage {
+    document: Document,
+    /// Number of texts that they do not see.
+    hidden: usize,
 }
 
-/// Returns the main text of a page; `None` if the page does not look as if it had one.
-fn article(page: &str, url: &str) -> Option<ConvertedText> {
-    let config = Config { keep_classes: true, ..Config::default() };
-    let (page, hidden) = visible_page(page);
-    let mut reader = Readability::with_document(page, Some(url), Some(config)).ok()?;
-    if !reader.is_probably_readable() {
-        return None;
+impl VisiblePage {
+    fn parse(page: &str) -> Self {
+        let document = parse_page(page);
+        remove_inline_addresses(&document);
+        let hidden = remove_hidden(&document);
+        Self { document, hidden }
     }
-    let article = reader.parse().ok()?;
+}
+
+/// Returns the main text of a page. Without one, returns the page, if it is still as it was.
+fn article(page: VisiblePage, url: &str) -> Result<ConvertedText, Option<VisiblePage>> {
+    let config = Config { keep_classes: true, ..Config::default() };
+    let VisiblePage { document, hidden } = page;
+    let reader = Readability::with_document(document, Some(url), Some(config));
+    let mut reader = reader.map_err(|_| None)?;
+    if !reader.is_probably_readable() {
+        return Err(Some(VisiblePage { document: reader.doc, hidden }));
+    }
+    let article = reader.parse().map_err(|_| None)?;
     let text = markdown(&parse_page(&article.content), &SKIPPED);
-    (!text.trim().is_empty()).then(|| ConvertedText {
-        text,
-        title: Some(article.title).filter(|title| !title.trim().is_empty()),
-        is_part: true,
-        hidden,
-    })
+    if text.trim().is_empty() {
+        return Err(None);
+    }
+    let title = Some(article.title).filter(|title| !title.trim().is_empty());
+    Ok(ConvertedText { text, title, is_part: true, hidden })
 }
 
 /// Returns a page as Markdown without these elements.

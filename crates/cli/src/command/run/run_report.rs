@@ -16,6 +16,14 @@ use crate::output::json::run_object;
 use crate::output::to_json_line;
 use crate::stdio::PrintError;
 
+/// How models write calls that their server should have read.
+const CALL_MARKS: [&str; 5] =
+    ["<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "<function_calls>"];
+/// A warning about such an answer.
+const CALL_AS_TEXT: &str = "warning: the answer is a call of a tool as text, and nothing ran: turn on the \
+                            server's parser for calls of this model, or set `tools: constrained` for the \
+                            provider";
+
 /// Time limit for a reader that does not read, after an interrupt.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Minimum time for each part of the report, even if an earlier one used up the limit.
@@ -83,6 +91,9 @@ impl<'s> RunReport<'s> {
                 "the last reply broke off after {bytes} bytes: {}",
                 for_terminal_line(text, PART)
             ));
+        }
+        if outcome.status == Status::Completed && outcome.text.as_deref().is_some_and(is_call) {
+            stage.print_line(CALL_AS_TEXT);
         }
         if let Some(remark) = remark(outcome, self.limit, self.most) {
             stage.print_line(&remark);
@@ -164,4 +175,10 @@ fn remark(outcome: &Outcome, limit: u32, most: Option<u32>) -> Option<String> {
             })
         }
     }
+}
+
+/// Returns whether an answer is a call that a model wrote as text.
+fn is_call(answer: &str) -> bool {
+    let answer = answer.trim_start();
+    CALL_MARKS.iter().any(|mark| answer.starts_with(mark))
 }

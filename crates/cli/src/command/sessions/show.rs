@@ -116,6 +116,9 @@ pub(super) fn shown(
 fn outlook(stored: &StoredSession, holder: Option<&SessionHolder>) -> String {
     let session = &stored.header.session;
     match holder {
+        None if stored.damage.is_some() => {
+            "\nunfinished, and damaged: it can be shown and exported, not resumed\n".to_owned()
+        }
         None => {
             let config = stored.last_start().and_then(|start| start.config_file.as_deref());
             format!("\nunfinished: continue with `{}`\n", format_resume(session, config))

@@ -2,7 +2,7 @@
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
-use deputize_core::{Origin, SessionId, ToolsetName};
+use deputize_core::{Availability, Origin, SessionId, ToolsetName};
 use deputize_delegate::{DelegationPlan, DropReason, DroppedTool, ParentView};
 use serde_json::{Value, json};
 
@@ -61,6 +61,7 @@ pub(super) fn resolve(
     let assembly = &composition.assembly;
     let top = assembly.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
     let authority = assembly.authority(ApproverMode::Deny, top.cwd.clone());
+    let settings = composition.tool_settings();
     let parent = above(
         composition,
         assembly.view(top, authority, composition.tool_settings()),
@@ -89,7 +90,12 @@ pub(super) fn resolve(
         .tools()
         .map(|entry| {
             let why = dropped.iter().find(|dropped| dropped.tool == *entry.name());
+            let missing = match entry.tool.availability(&settings) {
+                Availability::No(why) => Some(why),
+                Availability::Yes => None,
+            };
             let (gets, why) = match why {
+                None if let Some(missing) = missing => ("no", missing),
                 None if external => ("no", EXTERNAL.to_owned()),
                 None if matches!(entry.origin, Origin::Mcp { .. }) && unnamed(&entry.toolset) => {
                     ("yes", "from an MCP server (delegation.inherit_mcp_toolsets)".to_owned())

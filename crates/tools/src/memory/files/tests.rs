@@ -79,6 +79,11 @@ fn the_mark_of_an_entry_outlives_its_text() {
     let many: Vec<String> = sources(&["web:1", "web:2", "web:3", "web:4", "web:5", "web:6"]);
     let entry = memory.add(work, "Many.", &many).unwrap();
     assert_eq!(entry, "Many. [written after reading web:1, web:2, web:3, web:4, 2 more]");
+    let entry = memory.replace(work, "Many", "Fewer.", &sources(&["web:0"])).unwrap();
+    assert_eq!(entry, "Fewer. [written after reading web:0, web:1, web:2, web:3, 3 more]");
+    let read = SourceMark::split(&entry).1;
+    let read: Vec<String> = read.into_sources().map(|source| source.to_string()).collect();
+    assert_eq!(read, ["web:0", "web:1", "web:2", "web:3"]);
 }
 
 #[test]
