@@ -13,6 +13,16 @@ pub(crate) enum Input {
     Unknown,
 }
 
+/// What a command prints, if that is known.
+pub(crate) type KnownOutput = Option<String>;
+
+impl Input {
+    /// Returns the input that an output is.
+    pub(crate) fn from_output(printed: KnownOutput) -> Self {
+        printed.map_or(Self::Unknown, Self::Text)
+    }
+}
+
 /// A program and its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Invocation<'a> {

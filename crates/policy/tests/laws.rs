@@ -134,6 +134,16 @@ proptest! {
 }
 
 #[test]
+fn variables_of_env_are_those_of_its_command_alone() {
+    for text in ["env X=/ sh -c 'rm -rf $X'", "env X=/ PAGER='rm -rf $X' git log"] {
+        assert_eq!(class(text), CommandClass::Hardline, "{text}");
+    }
+    for text in ["env X=rm true; $X -rf /", "env X=rm; $X -rf /"] {
+        assert_eq!(class(text), CommandClass::Dangerous, "{text}");
+    }
+}
+
+#[test]
 fn what_is_too_long_is_dangerous_and_says_so() {
     let long = format!("echo {}", "a".repeat(deputize_policy::TEXT_BYTES_MAX));
     let many = "echo a;".repeat(deputize_policy::COMMANDS_MAX + 1);
