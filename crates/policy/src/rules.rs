@@ -13,6 +13,7 @@ mod modes;
 mod network;
 mod options;
 mod processes;
+mod row;
 mod table;
 mod variables;
 
