@@ -90,7 +90,7 @@ impl Builtin<'_> {
             path => self.files.read(path),
         };
         match text {
-            Some(Input::Text(text)) => return run_code(text, &Input::Nothing),
+            Some(Input::Text(text)) => return run_code(text.to_string(), &Input::Nothing),
             Some(_) => self.findings.dangerous(&PIPE_TO_SHELL),
             None if path.starts_with(HOLE) && !path.contains('/') => {
                 self.findings.dangerous(&UNKNOWN_CODE);

@@ -182,7 +182,7 @@ impl Evaluator {
         let mut printed = None;
         for stage in stages {
             printed = self.in_subshell(|it| it.run(stage, &input));
-            input = Input::from_output(printed.clone());
+            input = Input::from_output(&printed);
         }
         printed
     }
@@ -293,7 +293,7 @@ impl Evaluator {
     /// Runs the commands of `> >(…)` with what was printed.
     fn feed_processes(&mut self, redirects: &[Redirect], printed: &KnownOutput) {
         for body in redirects.iter().filter_map(Redirect::fed_process) {
-            let input = Input::from_output(printed.clone());
+            let input = Input::from_output(printed);
             self.in_subshell(|it| it.deeper(|it| it.run_all(body, &input)));
         }
     }
@@ -323,7 +323,7 @@ impl Evaluator {
         let mut input = None;
         for redirect in redirects {
             match redirect {
-                Redirect::Text(word) => input = Some(Input::Text(expand_text(self, word))),
+                Redirect::Text(word) => input = Some(Input::Text(expand_text(self, word).into())),
                 Redirect::Read(word) => {
                     let path = expand_text(self, word);
                     input = Some(self.files.stream(&path).unwrap_or(Input::File));

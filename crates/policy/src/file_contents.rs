@@ -30,12 +30,12 @@ impl FileContents {
     pub(crate) fn stream(&self, path: &str) -> Option<Input> {
         let number = path.strip_prefix("/dev/fd/")?.strip_prefix(STREAM)?;
         let printed = number.parse::<usize>().ok().and_then(|it| self.streams.get(it));
-        Some(Input::from_output(printed.cloned().flatten()))
+        Some(printed.map_or(Input::Unknown, Input::from_output))
     }
 
     /// Returns what is in a file, if the text wrote it.
     pub(crate) fn content(&self, path: &str) -> Option<Input> {
-        self.files.get(key(path)).cloned().map(Input::from_output)
+        self.files.get(key(path)).map(Input::from_output)
     }
 
     /// Returns what a program reads under a path.

@@ -44,7 +44,7 @@ pub(super) fn run(
     let mut codes: Vec<String> = inline.iter().map(|it| (*it).to_owned()).collect();
     if inline.is_empty() {
         match read_source(invocation, files) {
-            Some(Input::Text(text)) => codes.push(text),
+            Some(Input::Text(text)) => codes.push(text.to_string()),
             Some(Input::Unknown) => findings.dangerous(&PIPE_TO_SHELL),
             Some(Input::Nothing | Input::File) | None => {}
         }

@@ -9,7 +9,7 @@ use crate::limits::VALUE_BYTES_MAX;
 pub(super) fn output_of(invocation: &Invocation<'_>) -> KnownOutput {
     let Invocation { program, arguments, input, place } = *invocation;
     let text = match input {
-        Input::Text(text) => Some(text.as_str()),
+        Input::Text(text) => Some(&**text),
         _ => None,
     };
     let has = |words: &[&str]| arguments.iter().any(|it| words.contains(&it.as_str()));

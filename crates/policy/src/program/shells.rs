@@ -106,7 +106,7 @@ pub(crate) fn run_input(
         Input::Text(text) => {
             let mut state = state.clone();
             state.positional = Some(positional.to_vec());
-            let command = NestedCommand::new(NestedCode::Code(text.clone()));
+            let command = NestedCommand::new(NestedCode::Code(text.to_string()));
             return Continuation::Command(command.in_shell(NestedShell::New(state)));
         }
         Input::Unknown => findings.dangerous(&PIPE_TO_SHELL),

@@ -6,7 +6,7 @@ mod table;
 use crate::field::{HOLE, is_known};
 use crate::findings::Findings;
 use crate::invocation::{Input, Invocation};
-use crate::limits::LOOP_ROUNDS_MAX;
+use crate::limits::{LOOP_ROUNDS_MAX, VALUE_BYTES_MAX};
 use crate::nested_command::{Continuation, NestedCode, NestedCommand, NestedShell};
 use crate::rules;
 use table::Style;
@@ -57,7 +57,7 @@ fn run_words(words: Vec<String>, input: &Input) -> Continuation {
 fn run_joined(words: &[String], input: &Input) -> Continuation {
     let text = match (words.is_empty(), input) {
         // `ssh host <<END`
-        (true, Input::Text(text)) => text.clone(),
+        (true, Input::Text(text)) => text.to_string(),
         (true, _) => return Continuation::Output(None),
         (false, _) => words.join(" "),
     };
@@ -95,10 +95,20 @@ fn run_xargs(arguments: &[String], input: &Input, findings: &mut Findings) -> Co
         let command = NestedCommand::new(NestedCode::Words(command));
         return Continuation::Command(command.in_shell(NestedShell::Present));
     };
+    let places = command.iter().map(|it| it.matches(&place).count()).sum();
     for word in words.iter().take(LOOP_ROUNDS_MAX) {
+        let word = &repeatable(word, places);
         findings.runs_words(command.iter().map(|it| it.replace(&place, word)).collect());
     }
     Continuation::Output(None)
+}
+
+/// Returns a word that is put into so many places; unknown, if that makes a long text.
+fn repeatable(word: &str, places: usize) -> String {
+    if word.len().saturating_mul(places) > VALUE_BYTES_MAX {
+        return HOLE.to_string();
+    }
+    word.to_owned()
 }
 
 fn run_parallel(arguments: &[String], input: &Input, findings: &mut Findings) {
@@ -114,9 +124,10 @@ fn run_parallel(arguments: &[String], input: &Input, findings: &mut Findings) {
     };
     for value in values.iter().take(LOOP_ROUNDS_MAX) {
         let text = words.join(" ");
-        let text = match (text.is_empty(), text.contains("{}")) {
+        let places = text.matches("{}").count();
+        let text = match (text.is_empty(), places > 0) {
             (true, _) => value.clone(),
-            (false, true) => text.replace("{}", value),
+            (false, true) => text.replace("{}", &repeatable(value, places)),
             (false, false) => format!("{text} {value}"),
         };
         if words.is_empty() && !is_known(&text) {
