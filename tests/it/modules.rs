@@ -425,7 +425,7 @@ const LEFT: [(&str, &[&str]); 12] = [
         &["", "entries", "lookup", "manifest", "modules", "report", "syntax", "task"],
     ),
     // The grammar of a shell is recursive: a word holds commands, which hold words.
-    ("deputize-policy", &["evaluator", "parse"]),
+    ("deputize-policy", &["parse"]),
     ("deputize-providers", &["anthropic_messages", "openai_chat"]),
     ("deputize-runtime", &["snapshot"]),
     ("deputize-testkit", &["server"]),

@@ -1,110 +1,85 @@
 //! Follows the commands of a text as a shell would, without running anything.
 
-mod builtins;
-mod calls;
-mod files;
-mod loops;
-mod printed;
-mod shells;
-mod unknown;
-mod wrappers;
-
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::builtin::Builtin;
+use crate::call_stack::CallStack;
 use crate::command_class::{CommandClass, CommandContext, CommandVerdict};
-use crate::field::{HOLE, STREAM, base_name, has_glob, is_known};
-use crate::findings::{Findings, NestedCommand};
-use crate::invocation::{Input, Invocation};
-use crate::limits::{
-    COMMANDS_MAX, DEPTH_MAX, EXPANDED_BYTES_MAX, PARSED_BYTES_MAX, TEXT_BYTES_MAX,
-};
-use crate::parse::{self, ParseFailure, parse};
-use crate::paths::Place;
-use crate::rule::{TOO_LONG, UNREADABLE};
-use crate::rules;
+use crate::field::{HOLE, base_name, is_known};
+use crate::file_contents::FileContents;
+use crate::findings::Findings;
+use crate::invocation::{Input, Invocation, KnownOutput};
+use crate::limits::{LOOP_ROUNDS_MAX, TEXT_BYTES_MAX};
+use crate::nested_command::{Continuation, NestedCode, NestedCommand, NestedShell};
+use crate::parse::{ParseFailure, parse, readable_parts};
+use crate::rule::{TOO_LONG, UNKNOWN_CODE, UNREADABLE};
 use crate::shell_state::ShellState;
-use crate::syntax::{AssignedValue, Assignment, Command, Piece, Redirect, SimpleCommand, Word};
+use crate::syntax::{AssignedValue, Assignment, Command, Redirect, SimpleCommand, Word};
 use crate::word_expansion::{ExpansionHost, expand_text, expand_words};
-
-/// What a command prints, if that is known.
-type KnownOutput = Option<String>;
+use crate::work_counter::WorkCounter;
+use crate::{program, rules};
 
 /// Judges a text.
 pub(crate) fn judge(text: &str, context: &CommandContext) -> CommandVerdict {
-    let mut evaluator = Evaluator::new(context);
+    let mut evaluator = Evaluator {
+        state: ShellState::new(context),
+        files: FileContents::default(),
+        calls: CallStack::default(),
+        work: WorkCounter::default(),
+        findings: Findings::default(),
+    };
     if text.len() > TEXT_BYTES_MAX {
         evaluator.findings.dangerous(&TOO_LONG);
         return evaluator.findings.into_verdict();
     }
     evaluator.run_text(text, &Input::Nothing);
-    calls::judge_uncalled(&mut evaluator);
+    evaluator.judge_uncalled();
     evaluator.findings.into_verdict()
 }
 
-pub(super) struct Evaluator {
+/// Walks the tree of a text.
+struct Evaluator {
     state: ShellState,
+    files: FileContents,
+    calls: CallStack,
+    work: WorkCounter,
     findings: Findings,
-    commands: usize,
-    expanded: usize,
-    parsed: usize,
-    depth: usize,
-    /// How many pipelines and background commands are open, and how many branches.
-    parallel: usize,
-    conditional: usize,
-    calls: Vec<calls::ActiveCall>,
-    uncalled: BTreeMap<String, Rc<Command>>,
-    streams: Vec<KnownOutput>,
-    /// Files that the text wrote, and what is in them; `None` for what was fetched.
-    files: BTreeMap<String, KnownOutput>,
-    /// The files that the present command writes to.
-    written: Vec<String>,
-    active_aliases: Vec<String>,
-    is_over: bool,
 }
 
 impl Evaluator {
-    fn new(context: &CommandContext) -> Self {
-        Self {
-            state: ShellState::new(context),
-            findings: Findings::default(),
-            commands: 0,
-            expanded: 0,
-            parsed: 0,
-            depth: 0,
-            parallel: 0,
-            conditional: 0,
-            calls: Vec::new(),
-            uncalled: BTreeMap::new(),
-            streams: Vec::new(),
-            files: BTreeMap::new(),
-            written: Vec::new(),
-            active_aliases: Vec::new(),
-            is_over: false,
-        }
-    }
-
     fn stop(&mut self) {
-        self.is_over = true;
+        self.work.stop();
         self.findings.dangerous(&TOO_LONG);
     }
 
     /// Runs something one level deeper.
     fn deeper(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
-        if self.is_over || self.depth >= DEPTH_MAX {
+        if !self.work.enter() {
             self.stop();
             return None;
         }
-        self.depth += 1;
         let printed = run(self);
-        self.depth -= 1;
+        self.work.leave();
         printed
     }
 
     /// Runs something in a shell of its own, whose changes are lost.
     fn in_subshell(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
+        self.in_shell(NestedShell::Copy, run)
+    }
+
+    fn in_shell(
+        &mut self,
+        shell: NestedShell,
+        run: impl FnOnce(&mut Self) -> KnownOutput,
+    ) -> KnownOutput {
+        let state = match shell {
+            NestedShell::Present => return run(self),
+            NestedShell::Copy => self.state.clone(),
+            NestedShell::New(state) => state,
+        };
         self.spend(16 * self.state.size());
-        let before = self.state.clone();
+        let before = std::mem::replace(&mut self.state, state);
         let printed = run(self);
         self.state = before;
         printed
@@ -112,15 +87,22 @@ impl Evaluator {
 
     /// Runs something that may not run at all.
     fn if_at_all(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
-        self.conditional += 1;
+        self.calls.enter_branch();
         let printed = run(self);
-        self.conditional -= 1;
+        self.calls.leave_branch();
+        printed
+    }
+
+    /// Runs something beside something else.
+    fn in_parallel(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
+        self.calls.enter_parallel();
+        let printed = run(self);
+        self.calls.leave_parallel();
         printed
     }
 
     fn run_text(&mut self, text: &str, input: &Input) -> KnownOutput {
-        self.parsed += text.len();
-        if self.parsed > PARSED_BYTES_MAX || self.is_over {
+        if !self.work.count_parsed(text.len()) {
             self.stop();
             return None;
         }
@@ -128,7 +110,10 @@ impl Evaluator {
             Ok(parsed) => {
                 if !parsed.is_complete {
                     self.findings.dangerous(&UNREADABLE);
-                    self.suspect_parts(text);
+                    for part in readable_parts(text) {
+                        let code = NestedCode::SuspectText(part.to_owned());
+                        self.run_nested(NestedCommand::new(code).with_input(&Input::Unknown));
+                    }
                 }
                 self.run_all(&parsed.commands, input)
             }
@@ -139,16 +124,6 @@ impl Evaluator {
             Err(ParseFailure::Unreadable) => {
                 self.findings.dangerous(&UNREADABLE);
                 None
-            }
-        }
-    }
-
-    /// Looks at the parts of a text that cannot be read as a whole.
-    fn suspect_parts(&mut self, text: &str) {
-        let parts = parse::split_at_operators(text);
-        for part in parts.iter().filter(|it| it.len() < text.len()).take(64) {
-            if parse(part).is_ok_and(|it| it.is_complete) {
-                self.suspect(|it| it.deeper(|it| it.run_text(part, &Input::Unknown)));
             }
         }
     }
@@ -170,13 +145,10 @@ impl Evaluator {
         self.deeper(|it| match command {
             Command::Simple(simple) => it.run_simple(simple, input),
             Command::Sequence(all) => it.run_all(all, input),
-            Command::Either(first, second) => loops::run_either(it, first, second, input),
-            Command::Pipeline(stages) => it.run_pipeline(stages, input),
+            Command::Either(first, second) => it.run_either(first, second, input),
+            Command::Pipeline(stages) => it.in_parallel(|it| it.run_pipeline(stages, input)),
             Command::Background(body) => {
-                it.parallel += 1;
-                let printed = it.in_subshell(|it| it.run(body, input));
-                it.parallel -= 1;
-                printed
+                it.in_parallel(|it| it.in_subshell(|it| it.run(body, input)))
             }
             Command::Group { body, is_subshell: true } => {
                 it.in_subshell(|it| it.run_all(body, input))
@@ -188,20 +160,14 @@ impl Evaluator {
             }
             Command::Function { name, body } => {
                 it.state.define_function(name, Rc::clone(body));
-                it.uncalled.insert(name.clone(), Rc::clone(body));
+                it.calls.define(name, body);
                 Some(String::new())
             }
             Command::For { variable, words, body } => {
-                loops::run_for(it, variable, words.as_deref(), body, input)
+                it.run_for(variable, words.as_deref(), body, input)
             }
-            Command::While { condition, body } => loops::run_while(it, condition, body, input),
-            Command::Branches { conditions, bodies } => {
-                loops::run_branches(it, conditions, bodies, input)
-            }
-            Command::Case { subject, bodies } => {
-                expand_text(it, subject);
-                loops::run_branches(it, &[], bodies, input)
-            }
+            Command::While { condition, body } => it.run_while(condition, body, input),
+            Command::Branches { conditions, bodies } => it.run_branches(conditions, bodies, input),
             Command::Words(words) => {
                 for word in words {
                     expand_text(it, word);
@@ -212,77 +178,134 @@ impl Evaluator {
     }
 
     fn run_pipeline(&mut self, stages: &[Command], input: &Input) -> KnownOutput {
-        self.parallel += 1;
         let mut input = input.clone();
         let mut printed = None;
         for stage in stages {
             printed = self.in_subshell(|it| it.run(stage, &input));
-            input = match &printed {
-                Some(text) => Input::Text(text.clone()),
-                None => Input::Unknown,
-            };
+            input = Input::from_output(&printed);
         }
-        self.parallel -= 1;
         printed
     }
 
+    /// Runs `a || b`: the second part may not run.
+    fn run_either(&mut self, first: &Command, second: &Command, input: &Input) -> KnownOutput {
+        let printed = self.run(first, input);
+        self.spend(16 * self.state.size());
+        let before = self.state.clone();
+        let other = self.if_at_all(|it| it.run(second, input));
+        self.state.merge(&before);
+        match (printed, other) {
+            (Some(text), Some(other)) if text.is_empty() => Some(other),
+            (Some(text), Some(_)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Runs `for`: a round for each word, as far as they are known.
+    fn run_for(
+        &mut self,
+        variable: &str,
+        words: Option<&[Word]>,
+        body: &[Command],
+        input: &Input,
+    ) -> KnownOutput {
+        let mut values = match words {
+            Some(words) => expand_words(self, words),
+            None => self.state.values("@", None),
+        };
+        if values.len() > LOOP_ROUNDS_MAX {
+            values.truncate(LOOP_ROUNDS_MAX);
+            values.push(HOLE.to_string());
+        }
+        let mut printed = Some(String::new());
+        for value in values {
+            self.state.assign(variable, vec![value]);
+            let more = self.if_at_all(|it| it.run_all(body, input));
+            printed = printed.zip(more).map(|(text, more)| text + &more);
+        }
+        printed
+    }
+
+    /// Runs `while`: once as it begins, once with all unknown that a round changes.
+    fn run_while(&mut self, condition: &[Command], body: &[Command], input: &Input) -> KnownOutput {
+        self.spend(32 * self.state.size());
+        let before = self.state.clone();
+        self.run_all(condition, input);
+        rules::judge_loop(condition, body, &mut self.findings);
+        self.if_at_all(|it| it.run_all(body, input));
+        self.state.forget_changes(&before);
+        self.if_at_all(|it| {
+            it.run_all(condition, input);
+            it.run_all(body, input)
+        });
+        self.state.forget_changes(&before);
+        None
+    }
+
+    /// Runs each body from the same state; what they leave in different states is unknown.
+    fn run_branches(
+        &mut self,
+        conditions: &[Vec<Command>],
+        bodies: &[Vec<Command>],
+        input: &Input,
+    ) -> KnownOutput {
+        for condition in conditions {
+            self.run_all(condition, input);
+        }
+        let before = self.state.clone();
+        let mut merged = before.clone();
+        for body in bodies {
+            self.spend(16 * self.state.size());
+            self.state = before.clone();
+            self.if_at_all(|it| it.run_all(body, input));
+            merged.merge(&self.state);
+        }
+        self.state = merged;
+        None
+    }
+
     fn run_simple(&mut self, simple: &SimpleCommand, input: &Input) -> KnownOutput {
-        self.commands += 1;
-        if self.commands > COMMANDS_MAX {
+        if !self.work.count_command() {
             self.stop();
             return None;
         }
         let fields = expand_words(self, &simple.words);
         let redirected = self.redirect(&simple.redirects);
         let input = redirected.as_ref().unwrap_or(input);
-        let before = self.values_before(if fields.is_empty() { &[] } else { &simple.assignments });
+        // What the assignments before a command hide while it runs.
+        let hides: &[_] = if fields.is_empty() { &[] } else { &simple.assignments };
+        let before = self.state.values_of(hides);
         for assignment in &simple.assignments {
             self.assign(assignment);
         }
-        let writes = |it: &Redirect| matches!(it, Redirect::Write(_));
-        let is_silent = simple.redirects.iter().any(writes);
-        if fields.is_empty() {
-            self.written.clear();
-            return Some(String::new());
-        }
-        let written = std::mem::take(&mut self.written);
+        let targets = self.files.take_targets();
+        let Some(first) = fields.first() else { return Some(String::new()) };
         let printed = self.dispatch(&fields, input);
-        self.written = written;
-        files::write(self, &fields, &printed);
+        self.files.write(targets, base_name(first), &printed);
         self.feed_processes(&simple.redirects, &printed);
         for (name, values) in before {
             self.state.assign(&name, values);
         }
+        let is_silent = simple.redirects.iter().any(|it| matches!(it, Redirect::Write(_)));
         if is_silent && printed.is_some() { Some(String::new()) } else { printed }
-    }
-
-    /// Returns the values that the assignments before a command hide while it runs.
-    fn values_before(&self, assignments: &[Assignment]) -> Vec<(String, Vec<String>)> {
-        let value = |it: &Assignment| (it.name.clone(), self.state.values(&it.name, Some("@")));
-        assignments.iter().map(value).collect()
     }
 
     /// Runs the commands of `> >(…)` with what was printed.
     fn feed_processes(&mut self, redirects: &[Redirect], printed: &KnownOutput) {
-        for body in redirects.iter().filter_map(fed_process) {
-            let input = printed.clone().map_or(Input::Unknown, Input::Text);
+        for body in redirects.iter().filter_map(Redirect::fed_process) {
+            let input = Input::from_output(printed);
             self.in_subshell(|it| it.deeper(|it| it.run_all(body, &input)));
         }
     }
 
     fn assign(&mut self, assignment: &Assignment) {
-        let Assignment { name, index, appends, value } = assignment;
+        let Assignment { name, appends, value, .. } = assignment;
         match value {
             AssignedValue::One(word) => {
                 let text = expand_text(self, word);
-                let place = Place { home: &self.state.home, directory: None };
-                rules::judge_variable(name, &text, place, &mut self.findings);
-                self.run_nested();
-                match (index, *appends) {
-                    (Some(index), _) => self.state.assign_at(name, index, text),
-                    (None, true) => self.state.append(name, vec![text], false),
-                    (None, false) => self.state.assign(name, vec![text]),
-                }
+                rules::judge_variable(name, &text, &mut self.findings);
+                self.run_pending();
+                self.state.assign_text(assignment, text);
             }
             AssignedValue::Array(words) => {
                 let fields = expand_words(self, words);
@@ -300,14 +323,13 @@ impl Evaluator {
         let mut input = None;
         for redirect in redirects {
             match redirect {
-                Redirect::Text(word) => input = Some(Input::Text(expand_text(self, word))),
+                Redirect::Text(word) => input = Some(Input::Text(expand_text(self, word).into())),
                 Redirect::Read(word) => {
                     let path = expand_text(self, word);
-                    input = Some(self.stream(&path).unwrap_or(Input::File));
-                    let place = self.state_place();
-                    rules::judge_read(&path, place.as_place(), &mut self.findings);
+                    input = Some(self.files.stream(&path).unwrap_or(Input::File));
+                    rules::judge_read(&path, self.state.place(), &mut self.findings);
                 }
-                Redirect::Write(_) if fed_process(redirect).is_some() => {}
+                Redirect::Write(_) if redirect.fed_process().is_some() => {}
                 Redirect::Write(word) => self.redirect_write(word),
                 Redirect::Duplicate(word) => {
                     let target = expand_text(self, word);
@@ -322,105 +344,130 @@ impl Evaluator {
 
     fn redirect_write(&mut self, word: &Word) {
         let path = expand_text(self, word);
-        let place = self.state_place();
-        rules::judge_write(&path, place.as_place(), &mut self.findings);
-        self.written.push(path);
-    }
-
-    /// Returns the text that a name of a process substitution stands for.
-    fn stream(&self, path: &str) -> Option<Input> {
-        let number = path.strip_prefix("/dev/fd/")?.strip_prefix(STREAM)?;
-        let printed = number.parse::<usize>().ok().and_then(|it| self.streams.get(it));
-        Some(printed.cloned().flatten().map_or(Input::Unknown, Input::Text))
-    }
-
-    fn state_place(&self) -> OwnedPlace {
-        OwnedPlace { home: self.state.home.clone(), directory: self.state.directory.clone() }
+        rules::judge_write(&path, self.state.place(), &mut self.findings);
+        self.files.add_target(path);
     }
 
     /// Judges a command whose words are expanded.
     fn dispatch(&mut self, fields: &[String], input: &Input) -> KnownOutput {
         self.deeper(|it| {
             let (first, arguments) = fields.split_first()?;
-            if let Some(text) = it.alias_text(first, arguments) {
-                it.active_aliases.push(first.clone());
+            if !it.calls.is_active_alias(first)
+                && let Some(text) = it.state.alias_text(first, arguments)
+            {
+                it.calls.enter_alias(first);
                 let printed = it.run_text(&text, input);
-                it.active_aliases.pop();
+                it.calls.leave_alias();
                 return printed;
             }
-            let program = base_name(first);
-            if first.contains(HOLE) && (program.is_empty() || !is_known(program)) {
-                return unknown::dispatch_unknown(it, first, arguments, input);
-            }
-            // A pattern below the working directory finds files of the project.
-            let is_pattern = first.starts_with('/') || !first.contains('/');
-            if is_pattern && has_glob(program) && !matches!(program, "[" | "[[") {
-                return unknown::dispatch_pattern(it, first, arguments, input);
+            let found = program::run_unknown(first, arguments, input, &mut it.findings);
+            if let Some(continuation) = found {
+                return it.run_continuation(continuation);
             }
             if let Some(body) = it.state.function(first) {
-                return calls::call(it, first, &body, arguments, input);
+                return it.call(first, &body, arguments, input);
             }
             if first.contains('/')
-                && let Some(script) = files::content(it, first)
+                && let Some(script) = it.files.content(first)
             {
-                return shells::run_input(it, arguments, &script);
+                let findings = &mut it.findings;
+                let continuation = program::run_input(&script, arguments, &it.state, findings);
+                return it.run_continuation(continuation);
             }
-            it.run_program(program, arguments, input)
+            it.run_program(base_name(first), arguments, input)
         })
     }
 
     fn run_program(&mut self, program: &str, arguments: &[String], input: &Input) -> KnownOutput {
-        if let Some(printed) = builtins::run(self, program, arguments, input) {
-            return printed;
+        let (files, findings) = (&mut self.files, &mut self.findings);
+        let state = &mut self.state;
+        let found = Builtin { arguments, input, state, files, findings }.run(program);
+        let continuation = found.unwrap_or_else(|| {
+            let place = self.state.place();
+            let invocation = Invocation { program, arguments, input, place };
+            program::run(&invocation, &self.state, &mut self.files, &mut self.findings)
+        });
+        self.run_continuation(continuation)
+    }
+
+    fn run_continuation(&mut self, continuation: Continuation) -> KnownOutput {
+        match continuation {
+            Continuation::Output(printed) => {
+                self.run_pending();
+                printed
+            }
+            Continuation::Command(command) => self.run_nested(command),
         }
-        if let Some(printed) = wrappers::run(self, program, arguments, input) {
-            return printed;
+    }
+
+    /// Runs the body of a function, unless it runs already.
+    fn call(
+        &mut self,
+        name: &str,
+        body: &Rc<Command>,
+        arguments: &[String],
+        input: &Input,
+    ) -> KnownOutput {
+        if !self.calls.enter(name, body, &mut self.findings) {
+            return None;
         }
-        if let Some(printed) = shells::run(self, program, arguments, input) {
-            return printed;
+        let before = self.state.positional.replace(arguments.to_vec());
+        let printed = self.run(body, input);
+        self.state.positional = before;
+        self.calls.leave();
+        printed
+    }
+
+    /// Judges functions that nothing called: a later command may.
+    fn judge_uncalled(&mut self) {
+        while let Some((name, body)) = self.calls.take_uncalled() {
+            self.calls.enter(&name, &body, &mut self.findings);
+            self.in_subshell(|it| {
+                it.state.positional = None;
+                it.run(&body, &Input::Unknown)
+            });
+            self.calls.leave();
         }
-        let place = self.state_place();
-        let place = place.as_place();
-        let invocation = Invocation { program, arguments, input, place };
-        rules::judge_program(&invocation, &mut self.findings);
-        files::fetch(self, program, arguments);
-        self.run_nested();
-        printed::of(program, arguments, input, self.state.directory.as_deref())
+    }
+
+    /// Runs the commands that the rules found in another one.
+    fn run_pending(&mut self) {
+        for command in self.findings.take_nested() {
+            self.run_nested(command);
+        }
+    }
+
+    /// Runs a command that another one runs; in its shell, those that are still to be judged come first.
+    fn run_nested(&mut self, command: NestedCommand) -> KnownOutput {
+        let NestedCommand { code, input, shell } = command;
+        self.in_shell(shell, |it| {
+            it.run_pending();
+            match code {
+                NestedCode::Words(words) => it.dispatch(&words, &input),
+                NestedCode::Text(text) => it.deeper(|it| it.run_text(&text, &input)),
+                NestedCode::Code(text) => {
+                    if !is_known(&text) {
+                        it.findings.dangerous(&UNKNOWN_CODE);
+                    }
+                    it.deeper(|it| it.run_text(&text, &input))
+                }
+                NestedCode::SuspectWords(words) => it.suspect(|it| it.dispatch(&words, &input)),
+                NestedCode::SuspectText(text) => {
+                    it.suspect(|it| it.deeper(|it| it.run_text(&text, &input)))
+                }
+            }
+        })
     }
 
     /// Runs something of which only what never runs counts.
-    fn suspect(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) {
+    fn suspect(&mut self, run: impl FnOnce(&mut Self) -> KnownOutput) -> KnownOutput {
         let before = self.findings.take_gravest();
-        self.in_subshell(run);
+        run(self);
         if self.findings.class() != CommandClass::Hardline {
             self.findings.take_gravest();
         }
         self.findings.restore(before);
-    }
-
-    fn run_nested(&mut self) {
-        for nested in std::mem::take(&mut self.findings.nested) {
-            match nested {
-                NestedCommand::Text(text) => {
-                    self.in_subshell(|it| it.deeper(|it| it.run_text(&text, &Input::Nothing)));
-                }
-                NestedCommand::Words(words) => {
-                    self.in_subshell(|it| it.dispatch(&words, &Input::Nothing));
-                }
-                NestedCommand::Suspect(text) => {
-                    self.suspect(|it| it.deeper(|it| it.run_text(&text, &Input::Nothing)));
-                }
-            }
-        }
-    }
-
-    fn alias_text(&self, name: &str, arguments: &[String]) -> Option<String> {
-        if self.active_aliases.iter().any(|it| it == name) {
-            return None;
-        }
-        let text = self.state.alias(name)?;
-        let quoted = arguments.iter().map(|it| format!(" '{}'", it.replace('\'', r"'\''")));
-        Some(text.to_owned() + &quoted.collect::<String>())
+        None
     }
 }
 
@@ -436,37 +483,12 @@ impl ExpansionHost for Evaluator {
     fn open_stream(&mut self, body: &Rc<Vec<Command>>, reads: bool) -> String {
         let input = if reads { Input::Nothing } else { Input::Unknown };
         let printed = self.in_subshell(|it| it.deeper(|it| it.run_all(body, &input)));
-        self.streams.push(printed);
-        format!("/dev/fd/{STREAM}{}", self.streams.len() - 1)
+        self.files.open_stream(printed)
     }
 
     fn spend(&mut self, bytes: usize) {
-        self.expanded += bytes;
-        if self.expanded > EXPANDED_BYTES_MAX {
+        if !self.work.count_expanded(bytes) {
             self.stop();
         }
-    }
-}
-
-/// Returns the commands of `> >(…)`.
-fn fed_process(redirect: &Redirect) -> Option<&[Command]> {
-    match redirect {
-        Redirect::Write(word) => match word.pieces.as_slice() {
-            [Piece::Process { body, reads: false }] => Some(body),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// A place that borrows nothing of the evaluator.
-struct OwnedPlace {
-    home: String,
-    directory: Option<String>,
-}
-
-impl OwnedPlace {
-    fn as_place(&self) -> Place<'_> {
-        Place { home: &self.home, directory: self.directory.as_deref() }
     }
 }

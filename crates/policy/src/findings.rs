@@ -1,24 +1,14 @@
 //! What the rules find in a command.
 
 use crate::command_class::{CommandClass, CommandVerdict};
+use crate::nested_command::{NestedCode, NestedCommand};
 use crate::rule::Rule;
 
-/// A command that another one runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NestedCommand {
-    /// Text for a shell.
-    Text(String),
-    /// Words that run without a shell.
-    Words(Vec<String>),
-    /// Text that may be a command: only what never runs counts.
-    Suspect(String),
-}
-
 /// The gravest finding so far, and the nested commands that are to be judged.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Findings {
     gravest: Option<CommandVerdict>,
-    pub(crate) nested: Vec<NestedCommand>,
+    nested: Vec<NestedCommand>,
 }
 
 impl Findings {
@@ -38,15 +28,24 @@ impl Findings {
     }
 
     pub(crate) fn runs_text(&mut self, text: impl Into<String>) {
-        self.nested.push(NestedCommand::Text(text.into()));
+        self.runs(NestedCommand::new(NestedCode::Text(text.into())));
     }
 
     pub(crate) fn runs_words(&mut self, words: Vec<String>) {
-        self.nested.push(NestedCommand::Words(words));
+        self.runs(NestedCommand::new(NestedCode::Words(words)));
     }
 
     pub(crate) fn suspects(&mut self, text: impl Into<String>) {
-        self.nested.push(NestedCommand::Suspect(text.into()));
+        self.runs(NestedCommand::new(NestedCode::SuspectText(text.into())));
+    }
+
+    pub(crate) fn runs(&mut self, command: NestedCommand) {
+        self.nested.push(command);
+    }
+
+    /// Takes the commands that are to be judged.
+    pub(crate) fn take_nested(&mut self) -> Vec<NestedCommand> {
+        std::mem::take(&mut self.nested)
     }
 
     pub(crate) fn class(&self) -> CommandClass {

@@ -1,5 +1,7 @@
 //! One program with its arguments, as the rules see it.
 
+use std::rc::Rc;
+
 use crate::field::{HOLE, is_known};
 use crate::paths::Place;
 
@@ -8,9 +10,19 @@ use crate::paths::Place;
 pub(crate) enum Input {
     /// Nothing, or what the shell has.
     Nothing,
-    Text(String),
+    Text(Rc<str>),
     File,
     Unknown,
+}
+
+/// What a command prints, if that is known.
+pub(crate) type KnownOutput = Option<String>;
+
+impl Input {
+    /// Returns the input that an output is.
+    pub(crate) fn from_output(printed: &KnownOutput) -> Self {
+        printed.as_deref().map_or(Self::Unknown, |it| Self::Text(it.into()))
+    }
 }
 
 /// A program and its arguments.

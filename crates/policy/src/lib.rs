@@ -22,21 +22,27 @@
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod brace_expansion;
+mod builtin;
+mod call_stack;
 mod command_class;
 mod decode;
 mod evaluator;
 mod field;
+mod file_contents;
 mod findings;
 mod glob;
 mod invocation;
 mod limits;
+mod nested_command;
 mod parse;
 mod paths;
+mod program;
 mod rule;
 mod rules;
 mod shell_state;
 mod syntax;
 mod word_expansion;
+mod work_counter;
 
 pub use command_class::{CommandClass, CommandContext, CommandVerdict};
 pub use limits::{COMMANDS_MAX, DEPTH_MAX, TEXT_BYTES_MAX};

@@ -127,8 +127,14 @@ pub(super) fn children<'t>(node: Node<'t>) -> Vec<(&'t str, Node<'t>)> {
     found
 }
 
+/// Returns the parts of a text that can be read, if it cannot be as a whole.
+pub(crate) fn readable_parts(text: &str) -> impl Iterator<Item = &str> {
+    let parts = split_at_operators(text).into_iter().filter(|it| it.len() < text.len());
+    parts.take(64).filter(|it| parse(it).is_ok_and(|it| it.is_complete))
+}
+
 /// Splits a text at operators outside of quotes, whatever the grammar makes of it.
-pub(crate) fn split_at_operators(text: &str) -> Vec<&str> {
+fn split_at_operators(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut from, mut quote) = (0, None);
     for (at, c) in text.char_indices() {

@@ -8,10 +8,12 @@ mod devices;
 mod files;
 mod find;
 mod git;
+mod loops;
 mod modes;
 mod network;
 mod options;
 mod processes;
+mod row;
 mod table;
 mod variables;
 
@@ -20,6 +22,7 @@ use crate::invocation::Invocation;
 
 pub(crate) use code::{inline_code, judge_code};
 pub(crate) use files::{judge_read, judge_write};
+pub(crate) use loops::judge_loop;
 pub(crate) use variables::judge_variable;
 
 /// Judges a script, which is known by its name.

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use crate::command_class::CommandContext;
 use crate::field::HOLE;
 use crate::limits::VALUE_BYTES_MAX;
-use crate::syntax::Command;
+use crate::paths::Place;
+use crate::syntax::{Assignment, Command};
 
 /// The state of a shell. A copy shares what neither changes.
 #[derive(Debug, Clone)]
@@ -44,6 +45,11 @@ impl ShellState {
             directory,
             home,
         }
+    }
+
+    /// Returns where its commands run.
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place { home: &self.home, directory: self.directory.as_deref() }
     }
 
     /// Returns how many names a copy may have to hold.
@@ -103,8 +109,23 @@ impl ShellState {
         Rc::make_mut(&mut self.variables).insert(name.to_owned(), values);
     }
 
-    /// Assigns to one place of an array, or adds to a value.
-    pub(crate) fn assign_at(&mut self, name: &str, index: &str, value: String) {
+    /// Returns the values of the variables that are to be assigned.
+    pub(crate) fn values_of(&self, assignments: &[Assignment]) -> Vec<(String, Vec<String>)> {
+        let values = |it: &Assignment| (it.name.clone(), self.values(&it.name, Some("@")));
+        assignments.iter().map(values).collect()
+    }
+
+    /// Assigns a text, or adds it to the value.
+    pub(crate) fn assign_text(&mut self, assignment: &Assignment, text: String) {
+        match (&assignment.index, assignment.appends) {
+            (Some(index), _) => self.assign_at(&assignment.name, index, text),
+            (None, true) => self.append(&assignment.name, vec![text], false),
+            (None, false) => self.assign(&assignment.name, vec![text]),
+        }
+    }
+
+    /// Assigns to one place of an array.
+    fn assign_at(&mut self, name: &str, index: &str, value: String) {
         let mut values = self.variables.get(name).cloned().unwrap_or_default();
         match index.parse::<usize>() {
             Ok(at) if at < 1024 => {
@@ -144,8 +165,11 @@ impl ShellState {
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), body);
     }
 
-    pub(crate) fn alias(&self, name: &str) -> Option<&str> {
-        self.aliases.get(name).map(String::as_str)
+    /// Returns the text that an alias with arguments stands for.
+    pub(crate) fn alias_text(&self, name: &str, arguments: &[String]) -> Option<String> {
+        let text = self.aliases.get(name)?;
+        let quoted = arguments.iter().map(|it| format!(" '{}'", it.replace('\'', r"'\''")));
+        Some(text.to_owned() + &quoted.collect::<String>())
     }
 
     pub(crate) fn define_alias(&mut self, name: &str, text: &str) {

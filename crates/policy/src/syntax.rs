@@ -34,13 +34,9 @@ pub(crate) enum Command {
         condition: Vec<Self>,
         body: Vec<Self>,
     },
-    /// The conditions, and what runs by them.
+    /// The conditions, or the subject of a `case`, and what runs by them.
     Branches {
         conditions: Vec<Vec<Self>>,
-        bodies: Vec<Vec<Self>>,
-    },
-    Case {
-        subject: Word,
         bodies: Vec<Vec<Self>>,
     },
     /// Words that are only expanded: tests and arithmetic.
@@ -80,6 +76,19 @@ pub(crate) enum Redirect {
     Text(Word),
     /// `2>&1`, `<&3`, `>&-`.
     Duplicate(Word),
+}
+
+impl Redirect {
+    /// Returns the commands of `> >(…)`.
+    pub(crate) fn fed_process(&self) -> Option<&[Command]> {
+        match self {
+            Self::Write(word) => match word.pieces.as_slice() {
+                [Piece::Process { body, reads: false }] => Some(body),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Default, Clone)]

@@ -134,6 +134,18 @@ proptest! {
 }
 
 #[test]
+fn variables_of_env_are_those_of_its_command_alone() {
+    for text in
+        ["env X=/ sh -c 'rm -rf $X'", "env X=/ PAGER='rm -rf $X' git log", "env PAGER='rm -rf /'"]
+    {
+        assert_eq!(class(text), CommandClass::Hardline, "{text}");
+    }
+    for text in ["env X=rm true; $X -rf /", "env X=rm; $X -rf /"] {
+        assert_eq!(class(text), CommandClass::Dangerous, "{text}");
+    }
+}
+
+#[test]
 fn what_is_too_long_is_dangerous_and_says_so() {
     let long = format!("echo {}", "a".repeat(deputize_policy::TEXT_BYTES_MAX));
     let many = "echo a;".repeat(deputize_policy::COMMANDS_MAX + 1);
@@ -143,6 +155,27 @@ fn what_is_too_long_is_dangerous_and_says_so() {
         let verdict = classify_command(&text, &CommandContext::default());
         assert_eq!(verdict.class, CommandClass::Dangerous, "{}", &text[..40]);
         assert_eq!(verdict.reason, "too long to judge", "{}", &text[..40]);
+    }
+}
+
+#[test]
+fn an_endless_loop_that_starts_processes_without_a_pause_is_dangerous() {
+    assert_eq!(class("while true; do ls & done"), CommandClass::Dangerous);
+    for text in ["while true; do ls & sleep 1; done", "while true; do ls; done"] {
+        assert_eq!(class(text), CommandClass::Safe, "{text}");
+    }
+}
+
+#[test]
+fn a_long_word_in_many_places_is_unknown() {
+    for (length, expected) in [(100, CommandClass::Safe), (100_000, CommandClass::Dangerous)] {
+        let word = "a".repeat(length);
+        for text in [
+            format!("xargs -I{{}} '{{}}{{}}{{}}' <<< {word}"),
+            format!("parallel '{{}}{{}}{{}}' ::: {word}"),
+        ] {
+            assert_eq!(class(&text), expected, "{}", &text[..40]);
+        }
     }
 }
 

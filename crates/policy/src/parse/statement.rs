@@ -299,7 +299,8 @@ fn case(source: &mut Source<'_>, node: Node<'_>) -> Command {
         let own = children(item).into_iter().filter(|it| it.0 != "value").map(|it| it.1);
         bodies.push(commands(source, &own.collect::<Vec<_>>()));
     }
-    Command::Case { subject: subject.unwrap_or_default(), bodies }
+    let conditions = vec![vec![Command::Words(subject.into_iter().collect())]];
+    Command::Branches { conditions, bodies }
 }
 
 /// Reads what the grammar could not: words that stand side by side may be a command.

@@ -53,7 +53,7 @@ pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
         return;
     }
     let input = match invocation.input {
-        Input::Text(text) => text.as_str(),
+        Input::Text(text) => text,
         _ => "",
     };
     let arguments = invocation.arguments.iter().map(String::as_str);

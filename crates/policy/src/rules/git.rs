@@ -1,50 +1,49 @@
 //! git.
 
+use super::row::{Row, row};
 use crate::findings::Findings;
 use crate::invocation::{Invocation, is_option};
 use crate::rule::{
     CREDENTIALS, GIT_CONFIG, GIT_DELETE, GIT_DISCARD, GIT_REMOTE, RECURSIVE_DELETE, REMOTE_STATE,
-    Rule,
 };
 
-/// A subcommand, options of which one is needed if any are listed, and the rule.
-const ROWS: &[(&str, &str, &Rule)] = &[
-    ("reset", "--hard --merge --keep", &GIT_DISCARD),
-    ("checkout", "-f --force -B", &GIT_DISCARD),
-    ("switch", "-f --force --discard-changes -C --force-create", &GIT_DISCARD),
-    ("checkout-index", "-f --force", &GIT_DISCARD),
-    ("read-tree", "--reset", &GIT_DISCARD),
-    ("worktree remove", "-f --force", &GIT_DISCARD),
-    ("submodule deinit", "", &GIT_DISCARD),
-    ("stash drop", "", &GIT_DELETE),
-    ("stash clear", "", &GIT_DELETE),
-    ("branch", "-D -M -C -f --force", &GIT_DELETE),
-    ("tag", "-d --delete -f --force", &GIT_DELETE),
-    ("update-ref", "", &GIT_DELETE),
-    ("symbolic-ref", "-d --delete", &GIT_DELETE),
-    ("reflog expire", "", &GIT_DELETE),
-    ("reflog delete", "", &GIT_DELETE),
-    ("gc", "--prune --aggressive", &GIT_DELETE),
-    ("prune", "", &GIT_DELETE),
-    ("filter-branch", "", &GIT_DELETE),
-    ("filter-repo", "", &GIT_DELETE),
-    ("replace", "", &GIT_DELETE),
-    ("lfs prune", "", &GIT_DELETE),
-    (
+const ROWS: &[Row] = &[
+    row("reset", "--hard --merge --keep", &GIT_DISCARD),
+    row("checkout", "-f --force -B", &GIT_DISCARD),
+    row("switch", "-f --force --discard-changes -C --force-create", &GIT_DISCARD),
+    row("checkout-index", "-f --force", &GIT_DISCARD),
+    row("read-tree", "--reset", &GIT_DISCARD),
+    row("worktree remove", "-f --force", &GIT_DISCARD),
+    row("submodule deinit", "", &GIT_DISCARD),
+    row("stash drop", "", &GIT_DELETE),
+    row("stash clear", "", &GIT_DELETE),
+    row("branch", "-D -M -C -f --force", &GIT_DELETE),
+    row("tag", "-d --delete -f --force", &GIT_DELETE),
+    row("update-ref", "", &GIT_DELETE),
+    row("symbolic-ref", "-d --delete", &GIT_DELETE),
+    row("reflog expire", "", &GIT_DELETE),
+    row("reflog delete", "", &GIT_DELETE),
+    row("gc", "--prune --aggressive", &GIT_DELETE),
+    row("prune", "", &GIT_DELETE),
+    row("filter-branch", "", &GIT_DELETE),
+    row("filter-repo", "", &GIT_DELETE),
+    row("replace", "", &GIT_DELETE),
+    row("lfs prune", "", &GIT_DELETE),
+    row(
         "push",
         "-f --force --force-with-lease --force-if-includes --mirror --delete -d --prune",
         &GIT_REMOTE,
     ),
-    ("remote remove", "", &GIT_DELETE),
-    ("remote rm", "", &GIT_DELETE),
-    ("remote set-url", "", &GIT_REMOTE),
-    ("send-email", "", &REMOTE_STATE),
-    ("svn dcommit", "", &REMOTE_STATE),
-    ("credential", "", &CREDENTIALS),
-    ("credential-store", "", &CREDENTIALS),
-    ("credential-cache", "", &CREDENTIALS),
-    ("daemon", "", &REMOTE_STATE),
-    ("instaweb", "", &REMOTE_STATE),
+    row("remote remove", "", &GIT_DELETE),
+    row("remote rm", "", &GIT_DELETE),
+    row("remote set-url", "", &GIT_REMOTE),
+    row("send-email", "", &REMOTE_STATE),
+    row("svn dcommit", "", &REMOTE_STATE),
+    row("credential", "", &CREDENTIALS),
+    row("credential-store", "", &CREDENTIALS),
+    row("credential-cache", "", &CREDENTIALS),
+    row("daemon", "", &REMOTE_STATE),
+    row("instaweb", "", &REMOTE_STATE),
 ];
 /// Options before the subcommand that take a value.
 const GLOBAL: [&str; 6] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"];
@@ -107,24 +106,17 @@ pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
 }
 
 fn judge_rows(inner: &Invocation<'_>, findings: &mut Findings) {
-    let dry = inner.has(&["--dry-run"]) || inner.program == "push" && inner.has(&["-n"]);
-    for (words, options, rule) in ROWS {
-        let (subcommand, second) = words.split_once(' ').unwrap_or((words, ""));
-        let is_second = second.is_empty() || inner.operands().first() == Some(&second);
-        if subcommand != inner.program || !is_second || dry {
-            continue;
-        }
-        let mut options = options.split_whitespace().peekable();
-        // git takes any beginning of a long option.
-        let is_given = |it: &str, option: &str| {
-            is_option(it, option)
-                || (it.starts_with("--") && it.len() > 2 && option.starts_with(it))
-        };
-        if options.peek().is_none()
-            || options.any(|option| inner.options().any(|it| is_given(it, option)))
-        {
-            findings.dangerous(rule);
-        }
+    if inner.has(&["--dry-run"]) || inner.program == "push" && inner.has(&["-n"]) {
+        return;
+    }
+    // git takes any beginning of a long option.
+    let is_given = |it: &str, option: &str| {
+        is_option(it, option) || (it.starts_with("--") && it.len() > 2 && option.starts_with(it))
+    };
+    let has = |option: &str| inner.options().any(|it| is_given(it, option));
+    let operands = inner.operands();
+    for row in ROWS.iter().filter(|it| it.matches(inner.program, &operands, &has)) {
+        findings.dangerous(row.rule);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Commands that are dangerous by their words and options.
 
+use super::row::{Row, row};
 use crate::findings::Findings;
 use crate::invocation::Invocation;
 use crate::rule::{
     CONTAINER_ESCAPE, CONTAINERS, CREDENTIALS, DATABASE, DELETE_MANY, GIT_CONFIG, INLINE_CODE,
-    KILL_BY_NAME, OVERWRITE, PACKAGE_REMOVAL, PUBLISH, REMOTE_SHELL, REMOTE_STATE, RUN_LATER, Rule,
+    KILL_BY_NAME, OVERWRITE, PACKAGE_REMOVAL, PUBLISH, REMOTE_SHELL, REMOTE_STATE, RUN_LATER,
     SENDS_DATA, SERVICES, SYSTEM_SETTINGS,
 };
 
@@ -37,17 +38,6 @@ const VALUED: [&str; 26] = [
     "--log-level",
     "-c",
 ];
-
-/// A program with its subcommand, and options of which one is needed, if any are listed.
-struct Row {
-    words: &'static str,
-    options: &'static str,
-    rule: &'static Rule,
-}
-
-const fn row(words: &'static str, options: &'static str, rule: &'static Rule) -> Row {
-    Row { words, options, rule }
-}
 
 const ROWS: &[Row] = &[
     row("docker rm", "", &CONTAINERS),
@@ -406,20 +396,8 @@ pub(super) fn judge(invocation: &Invocation<'_>, findings: &mut Findings) {
         other => other,
     };
     let operands = invocation.operands_beside(&VALUED);
-    for row in ROWS {
-        let Some(rest) = row.words.strip_prefix(program) else { continue };
-        if !rest.is_empty() && !rest.starts_with(' ') {
-            continue;
-        }
-        let mut words = rest.split_whitespace();
-        let mut given = operands.iter();
-        if !words.all(|word| given.next().is_some_and(|it| *it == word)) {
-            continue;
-        }
-        let mut options = row.options.split_whitespace();
-        let has = |it: &str| invocation.has(&[it]) || operands.contains(&it);
-        if row.options.is_empty() || options.any(has) {
-            findings.dangerous(row.rule);
-        }
+    let has = |it: &str| invocation.has(&[it]) || operands.contains(&it);
+    for row in ROWS.iter().filter(|it| it.matches(program, &operands, &has)) {
+        findings.dangerous(row.rule);
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::field::base_name;
 use crate::findings::Findings;
-use crate::paths::Place;
 use crate::rule::{ENVIRONMENT, HISTORY};
 
 /// Variables of which any value is code, or the path of code.
@@ -55,7 +54,7 @@ const KNOWN: [&str; 26] = [
 ];
 
 /// Judges the assignment of a variable.
-pub(crate) fn judge_variable(name: &str, value: &str, _: Place<'_>, findings: &mut Findings) {
+pub(crate) fn judge_variable(name: &str, value: &str, findings: &mut Findings) {
     if value.is_empty() {
         return;
     }

@@ -25,9 +25,9 @@ pub(super) fn find<'a>(
 }
 
 /// Returns the words or texts that a wrapper runs.
-pub(super) fn command(wrapper: &Wrapper, arguments: &[String]) -> Option<Vec<String>> {
+pub(super) fn command(wrapper: &Wrapper, arguments: &[String]) -> Vec<String> {
     if let Style::OptionText(names) = wrapper.style {
-        return Some(option_values(arguments, names));
+        return option_values(arguments, names);
     }
     let long: Vec<&str> = wrapper.long.split(' ').filter(|it| !it.is_empty()).collect();
     let (_, rest) = split_options(arguments, wrapper.short, &long);
@@ -45,10 +45,10 @@ pub(super) fn command(wrapper: &Wrapper, arguments: &[String]) -> Option<Vec<Str
     let brace = rest.iter().take(2).position(|it| it == "{" || it == "!").map_or(0, |at| at + 1);
     let rest = rest.get(brace..).unwrap_or_default();
     if !matches!(wrapper.style, Style::Words) {
-        return Some(rest.to_vec());
+        return rest.to_vec();
     }
     let assigned = rest.iter().take_while(is_assignment).count();
-    Some(rest.get(assigned..).unwrap_or_default().to_vec())
+    rest.get(assigned..).unwrap_or_default().to_vec()
 }
 
 fn option_values(arguments: &[String], names: &[&str]) -> Vec<String> {

@@ -2,17 +2,14 @@
 
 use crate::decode::{from_base64, from_hex, print_format, translate, unescape_ansi_c, without};
 use crate::field::{HOLE, base_name};
-use crate::invocation::Input;
+use crate::invocation::{Input, Invocation, KnownOutput};
+use crate::limits::VALUE_BYTES_MAX;
 
 /// Returns what a program prints; `None` if that is unknown.
-pub(super) fn of(
-    program: &str,
-    arguments: &[String],
-    input: &Input,
-    directory: Option<&str>,
-) -> Option<String> {
+pub(super) fn output_of(invocation: &Invocation<'_>) -> KnownOutput {
+    let Invocation { program, arguments, input, place } = *invocation;
     let text = match input {
-        Input::Text(text) => Some(text.as_str()),
+        Input::Text(text) => Some(&**text),
         _ => None,
     };
     let has = |words: &[&str]| arguments.iter().any(|it| words.contains(&it.as_str()));
@@ -46,12 +43,12 @@ pub(super) fn of(
         "head" | "tail" if arguments.is_empty() => text.map(str::to_owned),
         "which" | "type" => operands.last().map(|it| format!("{it}\n")),
         "basename" => operands.first().map(|it| format!("{}\n", base_name(it))),
-        "pwd" => directory.map(|it| format!("{it}\n")),
+        "pwd" => place.directory.map(|it| format!("{it}\n")),
         program if is_initializer(program, arguments) => Some(String::new()),
         "clear" | "sleep" | "mkdir" | "touch" => Some(String::new()),
         _ => None,
     }
-    .filter(|it| it.len() < crate::limits::VALUE_BYTES_MAX)
+    .filter(|it| it.len() < VALUE_BYTES_MAX)
 }
 
 /// Programs that print code for a shell, which `eval` and `source` are made for.
