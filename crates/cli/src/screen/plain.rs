@@ -14,6 +14,7 @@ use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::{for_terminal, for_terminal_line, for_verbatim_line};
 use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status};
 use deputize_runtime::SessionSnapshot;
+use deputize_runtime::snapshot::AgentSnapshot;
 
 use super::Detail;
 use super::agent_text::{goal_text, rest_text};
