@@ -72,7 +72,7 @@ pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
 pub use error::{BackoffError, LaunchError, McpError, McpErrorKind, ProtocolViolation, ReachError};
 pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
-pub use names::{SERVER_CHARS, ServerNameError, is_server_name, is_tool_of, server_name, toolset};
+pub use names::{SERVER_CHARS, ServerNameError, server_name, toolset};
 pub use offer::{HintCommands, ServerOffer, ToolFilter, offer};
 pub use server::{
     ServerConfig, ServerDirectory, ServerLimits, ServerTarget, ServerTransport, WORKSPACE,
