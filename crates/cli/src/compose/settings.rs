@@ -243,7 +243,8 @@ pub(crate) fn browser_warning(config: &Config) -> Option<String> {
     is_missing.then(|| warning.to_owned())
 }
 
-pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
+/// Returns the settings of the built-in tools.
+pub(super) fn built_in(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
     let config = from.config;
     deputize_tools::Settings {
         files: deputize_tools::FileLimits {
