@@ -80,7 +80,9 @@ impl ToolAliases {
     /// Returns whether a name is that of one tool of a server, and not of a whole server.
     fn is_server_tool(self, name: &str) -> bool {
         let parts = self.split_server_tool(name);
-        parts.is_some_and(|(server, tool)| !server.is_empty() && tool.is_some_and(|it| it != ""))
+        parts.is_some_and(|(server, tool)| {
+            !server.is_empty() && tool.is_some_and(|it| !it.is_empty())
+        })
     }
 
     fn split_server_tool(self, name: &str) -> Option<(&str, Option<&str>)> {

@@ -16,7 +16,7 @@
 //! let mut record = ServerRecord::default();
 //! let listed = ServerListing { tools: vec![tool], ..ServerListing::default() };
 //! let start = ServerTarget { place: "/usr/bin/weather".into(), ..ServerTarget::default() };
-//! record.keep(&start, listed);
+//! record.record_and_approve(&start, listed);
 //! let commands = HintCommands { review: "my-agent review".into(), test: "my-agent test".into() };
 //! let offered = offer("weather", &record, &start, &ToolFilter::default(), &commands);
 //! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");

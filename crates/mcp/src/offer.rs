@@ -315,7 +315,7 @@ mod tests {
         let listed =
             ServerListing { tools: tools.collect(), resources, ..ServerListing::default() };
         let mut record = ServerRecord::default();
-        record.keep(&start("/bin/s"), listed);
+        record.record_and_approve(&start("/bin/s"), listed);
         record
     }
 
@@ -364,7 +364,7 @@ mod tests {
         let mut record = record(&["get", "put"], true);
         let mut listed = record.listed.clone().unwrap();
         listed.tools[0].description = "Gets more.".into();
-        record.keep(&start("/bin/s"), listed);
+        record.record_and_approve(&start("/bin/s"), listed);
         let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(named(&offer)[0], "mcp__s__put");
         assert_eq!(
