@@ -223,7 +223,7 @@ impl BenchPlace {
         let [once, by] = std::array::from_fn(|_| Arc::clone(&self.supervisor));
         let listed = look(server.clone(), dir, move || Ok(Arc::clone(&once))).await;
         let mut record = ServerRecord::default();
-        record.keep(&server.start(), listed.map_err(io::Error::other)?);
+        record.record_and_approve(&server.start(), listed.map_err(io::Error::other)?);
         let mut catalog = Catalog::default();
         let commands = HintCommands { review: "bench review".into(), test: "bench test".into() };
         let offered = offer("bench", &record, &server.start(), &ToolFilter::default(), &commands);

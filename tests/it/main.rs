@@ -17,6 +17,7 @@ mod control;
 mod delegation;
 mod delegation_page;
 mod docs;
+mod embedder;
 mod faults;
 mod hooks;
 mod images;

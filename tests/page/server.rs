@@ -23,7 +23,7 @@ async fn echo_keeps_its_contract() {
     let shared = Arc::clone(&supervisor);
     let listed = look(server.clone(), &dir, move || Ok(Arc::clone(&shared))).await.unwrap();
     let mut record = ServerRecord::default();
-    record.keep(&server.start(), listed);
+    record.record_and_approve(&server.start(), listed);
     let filter = ToolFilter { read_only: vec!["echo".to_owned()], ..ToolFilter::default() };
     let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
     let offered = offer("s", &record, &server.start(), &filter, &commands).entries;

@@ -8,7 +8,7 @@ use deputize_runtime::SyncMode;
 use deputize_testkit::{CrashKind, DiskFault, Seed};
 
 use crate::history::{finish, turn};
-use crate::life::{ProcessEnding, ProcessFaults, ProcessMoment, live};
+use crate::life::{LifeEnd, ProcessFaults, ProcessMoment, live};
 use crate::mind::Mind;
 use crate::seeds::quietly;
 use crate::world::{Figures, World};
@@ -141,13 +141,13 @@ fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
     let world = || World::new(Seed(0), Mind::Plan, SyncMode::Turn);
     let whole = world();
     let fails = world();
-    let ProcessEnding::Ended(well) = live(&whole, ProcessFaults::default(), None) else {
+    let LifeEnd::Ended(well) = live(&whole, ProcessFaults::default(), None) else {
         panic!("it ends")
     };
     // The last thing that a process does is to wait until its end is kept.
     let last = Some((whole.disk.operations(), DiskFault::Broken, false));
     let troubles = ProcessFaults { disk: last, ..ProcessFaults::default() };
-    let ProcessEnding::Ended(actual) = live(&fails, troubles, None) else { panic!("it ends") };
+    let LifeEnd::Ended(actual) = live(&fails, troubles, None) else { panic!("it ends") };
     assert!(actual.text.is_some() && actual.text == well.text, "{actual:?}");
     assert_eq!((well.exit_code(), actual.exit_code(), actual.status), (0, 1, Status::Error));
     let error = actual.error.unwrap_or_default();

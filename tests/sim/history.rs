@@ -7,7 +7,7 @@ use deputize_testkit::{CrashKind, DiskFault, Seed};
 use fastrand::Rng;
 
 use crate::check;
-use crate::life::{ProcessEnding, ProcessFaults, ProcessMoment, live, sync_of};
+use crate::life::{LifeEnd, ProcessFaults, ProcessMoment, live, sync_of};
 use crate::mind::Mind;
 use crate::world::{Figures, World};
 
@@ -61,37 +61,37 @@ pub(crate) fn turn(
         }
         let touched = troubles.disk.is_some_and(|(n, ..)| world.disk.operations() >= before + n);
         let end = match (&came, troubles.crash) {
-            (ProcessEnding::Crashed, Some((_, end))) => end,
+            (LifeEnd::Crashed, Some((_, end))) => end,
             _ => troubles.power_cut_after.then_some(CrashKind::Power),
         };
-        let crashed = matches!(came, ProcessEnding::Crashed);
+        let crashed = matches!(came, LifeEnd::Crashed);
         {
             let figures = &mut world.state().figures;
             figures.kills += u64::from(crashed && end != Some(CrashKind::Power));
             figures.power_cuts += u64::from(end == Some(CrashKind::Power));
             figures.disk_troubles += u64::from(touched);
         }
-        if let ProcessEnding::Ended(outcome) = &came {
+        if let LifeEnd::Ended(outcome) = &came {
             check::check_end(world, outcome);
         }
         check::after(world, end);
         right(world)?;
         let whole = !touched && !crashed;
         match came {
-            ProcessEnding::Ended(outcome) if outcome.status != Status::Error => {
+            LifeEnd::Ended(outcome) if outcome.status != Status::Error => {
                 return Ok(Some(*outcome));
             }
-            ProcessEnding::Ended(outcome) if whole => {
+            LifeEnd::Ended(outcome) if whole => {
                 return Err(format!("without trouble it ended with {:?}", outcome.error));
             }
             // It ended before it began: nothing was kept, and one begins anew.
-            ProcessEnding::Refused(error) if whole && error.contains("start a new one") => {
+            LifeEnd::Refused(error) if whole && error.contains("start a new one") => {
                 begin_anew(world)
             }
-            ProcessEnding::Refused(error) if whole => {
+            LifeEnd::Refused(error) if whole => {
                 return Err(format!("it did not go on: {error}"));
             }
-            ProcessEnding::Ended(_) | ProcessEnding::Refused(_) | ProcessEnding::Crashed => {}
+            LifeEnd::Ended(_) | LifeEnd::Refused(_) | LifeEnd::Crashed => {}
         }
     }
     Ok(None)

@@ -55,7 +55,7 @@ pub(crate) struct ProcessFaults {
 
 /// How a process ended.
 #[derive(Debug)]
-pub(crate) enum ProcessEnding {
+pub(crate) enum LifeEnd {
     /// The session has an outcome.
     Ended(Box<Outcome>),
     /// The session could not be had, or not go on.
@@ -64,11 +64,7 @@ pub(crate) enum ProcessEnding {
 }
 
 /// Runs one process. `say` is what the person says if the session exists already.
-pub(crate) fn live(
-    world: &Arc<World>,
-    troubles: ProcessFaults,
-    say: Option<String>,
-) -> ProcessEnding {
+pub(crate) fn live(world: &Arc<World>, troubles: ProcessFaults, say: Option<String>) -> LifeEnd {
     let seen = world.state().seen.len() as u64;
     let at_record = |at: Option<ProcessMoment>| match at {
         Some(ProcessMoment::Record(n)) => Some(seen + n),
@@ -101,22 +97,20 @@ pub(crate) fn live(
         if world.disk.is_dead() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     match ended {
-        StepsEnd::Stopped => ProcessEnding::Crashed,
+        StepsEnd::Stopped => LifeEnd::Crashed,
         StepsEnd::Hung => {
             let running = format!("{:?}", world.state().running);
             world.wrong(format!("it hangs; under way: {running}"));
-            ProcessEnding::Refused("it hangs".to_owned())
+            LifeEnd::Refused("it hangs".to_owned())
         }
         // It died in its last step: nobody hears what it would have said.
-        StepsEnd::Done(_) if world.disk.is_dead() => ProcessEnding::Crashed,
+        StepsEnd::Done(_) if world.disk.is_dead() => LifeEnd::Crashed,
         StepsEnd::Done(result) => {
             if steps.tasks() > 0 {
                 world.wrong(format!("{} tasks are left", steps.tasks()));
             }
             world.ended();
-            result.map_or_else(ProcessEnding::Refused, |outcome| {
-                ProcessEnding::Ended(Box::new(outcome))
-            })
+            result.map_or_else(LifeEnd::Refused, |outcome| LifeEnd::Ended(Box::new(outcome)))
         }
     }
 }

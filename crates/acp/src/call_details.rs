@@ -94,7 +94,7 @@ impl CallDetails {
     }
 
     /// Overwrites the details with those of a later update; what it leaves out stays.
-    pub(crate) fn take(&mut self, later: Self) {
+    pub(crate) fn merge(&mut self, later: Self) {
         let Self { name, title, kind, input, paths, changes, text } = later;
         self.name = name.or_else(|| self.name.take());
         self.title = title.or_else(|| self.title.take());
@@ -249,14 +249,14 @@ mod tests {
     fn what_is_asked_has_what_all_updates_said_and_the_last_of_each() {
         let mut known = about(json!({"title": "Terminal", "kind": "execute", "rawInput": {}}));
         assert_eq!(known.permission_request(CALL).details, "");
-        known.take(about(json!({"title": "Build", "rawInput": {"command": "make"}})));
-        known.take(about(json!({"title": " ", "rawInput": {}, "status": "in_progress"})));
+        known.merge(about(json!({"title": "Build", "rawInput": {"command": "make"}})));
+        known.merge(about(json!({"title": " ", "rawInput": {}, "status": "in_progress"})));
         let asked = known.permission_request(CALL);
         assert_eq!((&*asked.command, &*asked.details), ("Build", "{\"command\":\"make\"}"));
         assert_eq!(asked.call.tool, "execute");
         let arguments = json!({"title": "Build", "input": {"command": "make"}, "kind": "execute"});
         assert_eq!(asked.call.arguments, arguments);
-        known.take(about(json!({"rawInput": {"command": "make install"}})));
+        known.merge(about(json!({"rawInput": {"command": "make install"}})));
         assert_eq!(known.permission_request(CALL).details, "{\"command\":\"make install\"}");
         let nameless = about(json!({"kind": "execute", "rawInput": {"command": "make"}}));
         assert!(!nameless.begins());

@@ -168,7 +168,7 @@ impl Exchange<'_> {
             .name("deputize")
             .on_receive_notification(
                 async move |notification: SessionNotification, _: ConnectionTo<Agent>| {
-                    heard.take(notification.update);
+                    heard.apply_update(notification.update);
                     Ok(())
                 },
                 on_receive_notification!(),

@@ -112,7 +112,7 @@ impl Transcript {
     }
 
     /// Applies an update.
-    pub(crate) fn take(&self, update: SessionUpdate) {
+    pub(crate) fn apply_update(&self, update: SessionUpdate) {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => self.push_text(&block_words(&chunk.content)),
             SessionUpdate::ToolCall(call) => self.call(CallUpdate::of(&call.into())),
@@ -163,7 +163,7 @@ impl Transcript {
             );
         }
         let open = state.open.get_mut(id)?;
-        open.about.take(about);
+        open.about.merge(about);
         Some(open)
     }
 

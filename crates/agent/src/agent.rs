@@ -32,12 +32,15 @@ use crate::session_id::new_session_id;
 mod assembly_settings;
 mod build_error;
 mod builder;
+mod handler_settings;
 mod model_settings;
 mod replay;
 #[cfg(feature = "cron")]
 mod run_job;
 
 use assembly_settings::AgentSetup;
+#[cfg(feature = "tools")]
+use assembly_settings::BuiltInSettings;
 pub use build_error::BuildError;
 pub use builder::AgentBuilder;
 pub use replay::AgentReplayError;
@@ -107,27 +110,23 @@ struct Handlers {
     hooks: Vec<Arc<dyn Hook>>,
 }
 
-/// Where tools work, who owns commands, what they get of the environment, and how long scripts run.
+/// Where tools work, who owns commands, what they get of the environment, and the settings of tools.
 #[cfg(feature = "tools")]
 struct Commands {
     roots: Arc<deputize_tools::GrantedRoots>,
     processes: Arc<deputize_tools::Processes>,
     env: BTreeMap<OsString, OsString>,
-    code: deputize_tools::CodeLimits,
+    tools: BuiltInSettings,
 }
 
 #[cfg(feature = "tools")]
 impl Commands {
-    fn new(
-        cwd: &Path,
-        env: BTreeMap<OsString, OsString>,
-        code: deputize_tools::CodeLimits,
-    ) -> Self {
+    fn new(cwd: &Path, env: BTreeMap<OsString, OsString>, tools: BuiltInSettings) -> Self {
         Self {
             roots: Arc::new(deputize_tools::GrantedRoots::of(cwd)),
             processes: Arc::new(crate::helper::processes()),
             env,
-            code,
+            tools,
         }
     }
 }
@@ -305,14 +304,14 @@ impl Agent {
             };
             settings.get_or_insert_with(|| deputize_tools::Settings {
                 commands,
-                code: self.commands.code.clone(),
+                code: self.commands.tools.code.clone(),
                 ..deputize_tools::Settings::default()
             });
             #[cfg(feature = "web")]
             settings.get_or_insert_with(|| deputize_tools::web::Settings {
                 converter: crate::helper::converter(),
                 secrets: self.models.secrets.clone(),
-                ..deputize_tools::web::Settings::default()
+                ..self.commands.tools.web.clone()
             });
             self.commands.roots.remove_leftovers();
             settings.share(Arc::clone(&self.commands.roots));

@@ -14,6 +14,8 @@ use deputize_delegate::DelegationConfig;
 use deputize_runtime::SessionConfig;
 use serde_json::Value;
 
+use crate::prompt_sources::PromptSources;
+
 /// Why an extension cannot be used.
 pub(crate) type ExtensionError = Box<dyn Error + Send + Sync>;
 
@@ -61,6 +63,9 @@ pub(crate) trait Extension: Send + Sync {
 
     /// Changes settings of delegation.
     fn change_delegation(&self, _: &mut DelegationConfig) {}
+
+    /// Adds what prompts say of it, when the agent is built.
+    fn change_prompt(&self, _: &mut PromptSources, _: &mut Vec<String>) {}
 
     /// Adds what makes its tools usable in a replay, where nothing runs.
     fn add_replay_settings(&self, _: &ResourceMap, _: ApproverMode) {}

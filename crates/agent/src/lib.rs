@@ -54,6 +54,10 @@
 //! | offer kinds of children from files | [`AgentBuilder::profiles`] |
 //! | read the project's `AGENTS.md` | [`AgentBuilder::project_files`] |
 //! | limit tokens or dollars | [`AgentBuilder::budget`] |
+//! | limit the time of children together, or say when they count as stalled | [`AgentBuilder::children_time`], [`AgentBuilder::heartbeat`] |
+//! | keep facts across sessions, in files or in a value of your own | [`AgentBuilder::memory_files`], [`AgentBuilder::memory`] |
+//! | say when conversations are compacted | [`AgentBuilder::compaction`] |
+//! | read and search the web (feature `web`) | `AgentBuilder::web` |
 //! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
 //! | let it send messages | [`AgentBuilder::message_targets`] |
 //! | let it make jobs, and run them (feature `cron`) | `AgentBuilder::jobs` |
@@ -104,6 +108,8 @@ mod jobs;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "tools")]
+mod memory_files;
+#[cfg(feature = "tools")]
 mod messages;
 mod model;
 #[cfg(feature = "plugins")]
@@ -134,7 +140,7 @@ pub use deputize_delegate::{
 pub use deputize_documents::ProfileLibrary;
 #[cfg(feature = "images")]
 pub use deputize_image as image;
-pub use deputize_runtime::SessionSnapshot;
+pub use deputize_runtime::{CompactionConfig, Heartbeat, SessionSnapshot};
 #[cfg(feature = "session-search")]
 pub use deputize_session_index as session_index;
 #[cfg(feature = "tools")]

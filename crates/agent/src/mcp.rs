@@ -281,7 +281,7 @@ fn approve_servers(
     for (server, listed) in servers.iter().zip(list_servers(servers, cwd, processes)?) {
         let start = server.start();
         let mut record = ServerRecord::default();
-        record.keep(&start, listed);
+        record.record_and_approve(&start, listed);
         record.approve(start.clone());
         store.write(&server.name, &start, &record)?;
         known.insert(server.name.clone(), KnownServer::new(start, record));

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_core::server_names::{server_of_toolset, split_server_tool};
 use deputize_core::{
     Catalog, CatalogEntry, CatalogError, Origin, ToolCx, ToolName, ToolSource, ToolsetName,
 };
@@ -327,15 +328,9 @@ pub fn add_plugin_tools(
 }
 
 /// Returns whether a tool has a name that tools of MCP servers have.
-#[cfg(feature = "mcp")]
 fn is_of_server(entry: &CatalogEntry) -> bool {
-    deputize_mcp::is_server_name(entry.name(), &entry.toolset)
-}
-
-/// Returns no: there are no MCP servers.
-#[cfg(not(feature = "mcp"))]
-const fn is_of_server(_: &CatalogEntry) -> bool {
-    false
+    split_server_tool(entry.name().as_str()).is_some()
+        || server_of_toolset(entry.toolset.as_str()).is_some()
 }
 
 /// Returns who has the toolset of a tool, if that is not where the tool comes from. Whoever gives a

@@ -180,7 +180,7 @@ async fn read(
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = read_some(&mut output, &mut buffer).await {
         splitter.push(buffer.get(..count).unwrap_or_default(), |part| match part {
-            MessagePart::Message(bytes) => take(bytes, &commands, &waiting, &*handler),
+            MessagePart::Message(bytes) => dispatch_message(bytes, &commands, &waiting, &*handler),
             MessagePart::TooLarge { id: Some(id) } => waiting.deliver(id, Answer::TooLarge),
             MessagePart::TooLarge { id: None } => {}
         });
@@ -194,7 +194,7 @@ async fn read_some(output: &mut Receiver, buffer: &mut [u8]) -> io::Result<usize
 }
 
 /// Takes one message. What cannot be read is an event of a newer browser.
-fn take(
+fn dispatch_message(
     bytes: &[u8],
     commands: &CommandSender,
     waiting: &PendingAnswers,

@@ -60,7 +60,11 @@ impl Page {
         self.devtools.call(Some(&self.session), method, params).await
     }
 
-    async fn tell(&self, method: &'static str, params: &Value) -> Result<(), DevToolsError> {
+    async fn send_command(
+        &self,
+        method: &'static str,
+        params: &Value,
+    ) -> Result<(), DevToolsError> {
         self.call::<Value>(method, params).await.map(drop)
     }
 
@@ -78,7 +82,7 @@ impl Page {
         self.watch.expect_document();
         let to = json!({"url": url.as_str()});
         let Ok(navigated) = timeout(limit, self.call("Page.navigate", &to)).await else {
-            self.tell("Page.stopLoading", &json!({})).await?;
+            self.send_command("Page.stopLoading", &json!({})).await?;
             let problem = format!("no answer within {} s", limit.as_secs());
             return Err(BrowserError::not_loaded(url.as_str(), &problem));
         };
@@ -194,7 +198,7 @@ impl Page {
         let shown = |text: &str| deputize_core::sanitize::for_terminal_line(text, 600);
         match prepared.state.as_str() {
             "insert" if text.is_empty() => self.press_key("Delete", "").await?,
-            "insert" => self.tell("Input.insertText", &json!({"text": text})).await?,
+            "insert" => self.send_command("Input.insertText", &json!({"text": text})).await?,
             "done" => {}
             "gone" => return Err(RefError::Gone(number).into()),
             "disabled" => return refuse("it is disabled or cannot be changed".to_owned()),
@@ -294,7 +298,7 @@ impl Page {
             let event = json!({
                 "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1,
             });
-            self.tell("Input.dispatchMouseEvent", &event).await?;
+            self.send_command("Input.dispatchMouseEvent", &event).await?;
         }
         Ok(())
     }
@@ -308,9 +312,9 @@ impl Page {
         if let (Some(down), false) = (down.as_object_mut(), text.is_empty()) {
             down.insert("text".to_owned(), text.into());
         }
-        self.tell("Input.dispatchKeyEvent", &down).await?;
+        self.send_command("Input.dispatchKeyEvent", &down).await?;
         let up = json!({"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": code});
-        self.tell("Input.dispatchKeyEvent", &up).await
+        self.send_command("Input.dispatchKeyEvent", &up).await
     }
 }
 

@@ -200,7 +200,7 @@ impl ProxyContext {
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(server)).await;
         let (mut sender, connection) = handshake.map_err(|_| StatusCode::BAD_GATEWAY)?;
         let request = request_for_host(request, &url).ok_or(StatusCode::BAD_REQUEST)?;
-        self.keep(connection);
+        self.track_connection(connection);
         let answer = sender.send_request(request).await;
         let answer = answer.map_err(|_| StatusCode::BAD_GATEWAY)?;
         let mut answer = answer.map(Either::Left);
@@ -209,7 +209,10 @@ impl ProxyContext {
     }
 
     /// Has a connection with a host served.
-    fn keep(&self, connection: impl Future<Output = hyper::Result<()>> + Send + 'static) {
+    fn track_connection(
+        &self,
+        connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
+    ) {
         let mut hosts = self.hosts.lock();
         while hosts.try_join_next().is_some() {}
         hosts.spawn(async move {

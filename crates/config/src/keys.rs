@@ -348,7 +348,7 @@ impl Default for Limits {
             read_bytes: number(deputize_tools::READ_BYTES),
             reply_bytes: number(CONTENT_BYTES),
             background_commands: number(deputize_tools::BACKGROUND_COMMANDS),
-            mcp_schema_bytes: 16_384,
+            mcp_schema_bytes: u32::try_from(deputize_mcp::LISTED_BYTES).unwrap_or(u32::MAX),
         }
     }
 }

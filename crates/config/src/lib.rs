@@ -94,8 +94,5 @@ pub use schema::json_schema;
 pub use secret::Secret;
 pub use show::render_check;
 pub use show::{Output, Verb, VerbError, run};
-pub use toolsets::{
-    BROWSER as BROWSER_TOOLSET, OPTIONAL as OPTIONAL_TOOLSETS, SERVERS as SERVER_TOOLSETS,
-    built_without,
-};
+pub use toolsets::{BROWSER as BROWSER_TOOLSET, OPTIONAL as OPTIONAL_TOOLSETS, built_without};
 pub use tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

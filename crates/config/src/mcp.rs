@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_mcp::ToolFilter;
+use deputize_mcp::{ServerLimits, ToolFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +42,6 @@ pub struct McpServer {
     pub of_editor: bool,
 }
 
-impl McpServer {
-    /// Seconds that a server may take to start, unless the entry says otherwise.
-    pub const START_TIMEOUT_SECONDS: u32 = 30;
-}
-
 impl Default for McpServer {
     fn default() -> Self {
         Self {
@@ -58,8 +53,8 @@ impl Default for McpServer {
             headers: BTreeMap::new(),
             oauth: ServerSignIn::default(),
             tools: ToolFilter::default(),
-            start_timeout_seconds: Self::START_TIMEOUT_SECONDS,
-            call_timeout_seconds: 120,
+            start_timeout_seconds: ServerLimits::START_SECONDS,
+            call_timeout_seconds: ServerLimits::IDLE_SECONDS,
             of_editor: false,
         }
     }

@@ -15,13 +15,6 @@ use super::provider::ProviderEntry;
 use super::secret::Secret;
 use crate::hint::format_command;
 
-const CONNECT_SECONDS: u32 = 10;
-const FIRST_BYTE_SECONDS: u32 = 60;
-/// On this machine, where models are slow to begin, and for answers that come whole, whose first
-/// byte is the last.
-const FIRST_BYTE_SECONDS_SLOW: u32 = 600;
-const STREAM_IDLE_SECONDS: u32 = 90;
-
 /// What the command line says of the model, stronger than the configuration. An address and a key
 /// hold for every model of the main model's provider: see [`ModelOverrides::for_model`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -323,11 +316,12 @@ fn http(
 
 fn timeouts(entry: &ProviderEntry, url: &Url) -> EndpointTimeouts {
     let is_slow = known::is_loopback(url) || entry.streaming == Some(false);
-    let first_byte = if is_slow { FIRST_BYTE_SECONDS_SLOW } else { FIRST_BYTE_SECONDS };
+    let usual = if is_slow { EndpointTimeouts::slow() } else { EndpointTimeouts::default() };
+    let or = |own: Option<u32>, usual: Duration| own.map_or(usual, seconds);
     EndpointTimeouts {
-        connect: seconds(entry.connect_timeout_seconds.unwrap_or(CONNECT_SECONDS)),
-        first_byte: seconds(entry.first_byte_timeout_seconds.unwrap_or(first_byte)),
-        idle: seconds(entry.stream_idle_timeout_seconds.unwrap_or(STREAM_IDLE_SECONDS)),
+        connect: or(entry.connect_timeout_seconds, usual.connect),
+        first_byte: or(entry.first_byte_timeout_seconds, usual.first_byte),
+        idle: or(entry.stream_idle_timeout_seconds, usual.idle),
     }
 }
 

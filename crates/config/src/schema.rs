@@ -123,4 +123,17 @@ mod tests {
             assert_eq!(section(key).unwrap().to_value(), *whole, "{key}");
         }
     }
+
+    #[test]
+    fn the_texts_say_the_limits_that_hold_without_a_key() {
+        use deputize_providers::EndpointTimeouts;
+        let (usual, slow) = (EndpointTimeouts::default(), EndpointTimeouts::slow());
+        for text in [
+            format!("Seconds to wait for a connection. Absent: {}.", usual.connect.as_secs()),
+            format!("Absent: {}, or {} on", usual.first_byte.as_secs(), slow.first_byte.as_secs()),
+            format!("Seconds an answer may pause. Absent: {}.", usual.idle.as_secs()),
+        ] {
+            assert!(TEXT.contains(&text), "{text}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use deputize_core::ToolsetName;
+use deputize_core::server_names::{server_of_toolset, server_toolset};
 
 use super::findings::Findings;
 use super::place::{listed, nearest, shown};
@@ -24,9 +25,6 @@ pub fn built_without(toolset: &str) -> Option<String> {
 
 /// The toolset that `browser.enabled` turns on.
 pub const BROWSER: &str = "browser";
-
-/// What the names of MCP servers' toolsets begin with.
-pub const SERVERS: &str = "mcp-";
 
 /// The key of toolsets that are made of others.
 const COMPOSITES: &str = "composite_toolsets";
@@ -56,7 +54,7 @@ pub(super) fn check(
     }
     // Each server that is configured brings one.
     let servers = config.entry("mcp_servers").into_iter().flat_map(|entry| entry.node.entries());
-    let servers = servers.map(|(name, _)| format!("mcp-{name}"));
+    let servers = servers.map(|(name, _)| server_toolset(name));
     let own = composites(config).map(|(name, _)| name.to_owned());
     let known = &known.iter().cloned().chain(servers).chain(own).collect::<BTreeSet<String>>();
     let lists = KEYS.map(|path| (path.join("."), config.at(path)));
@@ -83,10 +81,9 @@ pub(super) fn check(
                 } else {
                     found.warn(&item.place, message);
                 }
-            } else if name.starts_with(SERVERS) && !item.place.is_on_command_line() {
+            } else if is_of_server(name) && !item.place.is_on_command_line() {
                 // The server may be configured elsewhere, or be taken out for a while.
-                let servers =
-                    known.iter().map(String::as_str).filter(|set| set.starts_with(SERVERS));
+                let servers = known.iter().map(String::as_str).filter(|set| is_of_server(set));
                 let near = nearest(name, servers);
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 let name = shown(name);
@@ -107,6 +104,11 @@ pub(super) fn check(
             }
         }
     }
+}
+
+/// Returns whether a toolset is named like that of an MCP server.
+fn is_of_server(toolset: &str) -> bool {
+    server_of_toolset(toolset).is_some()
 }
 
 fn has_browser(config: &PlacedValue) -> bool {
@@ -132,7 +134,7 @@ fn check_composites(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
         let key = format!("{COMPOSITES}.{}", shown(name));
         if let Err(error) = ToolsetName::new(name) {
             found.error(&entry.key, format!("`{key}`: {error}"));
-        } else if known.contains(name) || OPTIONAL.contains(&name) || name.starts_with(SERVERS) {
+        } else if known.contains(name) || OPTIONAL.contains(&name) || is_of_server(name) {
             let message =
                 format!("`{key}`: the program has a toolset of this name; choose another");
             found.error(&entry.key, message);

@@ -37,7 +37,7 @@
 //! | [`agent`], [`profile`], [`authority`], [`outcome`] | what an agent is made of, may do, and ends with |
 //! | [`run`], [`step_calls`] | the loop as a state machine |
 //! | [`model`], [`message`], [`image`], [`prompt`], [`context_use`], [`compaction`], [`cut_result`] | requests and replies, conversations, prompts |
-//! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`], [`mod@todo`] | tools, their arguments, where they come from, large results, the todo list |
+//! | [`mod@tool`], [`schema`], [`origin`], [`server_names`], [`excerpt`], [`mod@todo`] | tools, their arguments, where they come from and how servers' are named, large results, the todo list |
 //! | [`policy`], [`hook`], [`protected_path`], [`file_state`] | what judges and watches calls and files |
 //! | [`nested_call`] | calls that a running call makes of its agent's tools |
 //! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
@@ -97,6 +97,7 @@ pub mod retry;
 pub mod run;
 pub mod sanitize;
 pub mod schema;
+pub mod server_names;
 pub mod setting_names;
 pub mod shell_directory;
 pub mod source;

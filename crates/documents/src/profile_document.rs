@@ -236,10 +236,10 @@ impl ProfileReader<'_> {
                 Some(Denial::Tools(denied)) => tools.without.extend(denied),
                 Some(Denial::Toolset(denied)) => _ = tools.without_toolsets.insert(denied),
                 None if self.aliases.must_deny(name) => {
-                    let (name, servers) = (quoted(&[name]), self.aliases.servers);
+                    let name = quoted(&[name]);
                     return Err(DocumentError::whole(format!(
                         "`disallowedTools`: no tool here is meant by {name}: name tools, or \
-                         `{servers}SERVER` for all tools of a server"
+                         `mcp__SERVER` for all tools of a server"
                     )));
                 }
                 None => unknown.push(name.as_str()),

@@ -1,5 +1,6 @@
 //! The names that other programs have for tools.
 
+use deputize_core::server_names::{server_toolset, split_server_tool};
 use deputize_core::{ToolName, ToolsetName};
 
 /// Names by which other programs delegate. What an agent may delegate follows from its role.
@@ -13,11 +14,9 @@ pub struct ToolAliases {
     /// Each name with the tools that do no less, where these are others: what goes where it is
     /// denied.
     pub denials: &'static [(&'static str, &'static [&'static str])],
-    /// Beginning of the names of MCP servers' tools, which are the same in other programs; empty if
-    /// there are none.
-    pub servers: &'static str,
-    /// Beginning of the names of servers' toolsets.
-    pub server_toolsets: &'static str,
+    /// Whether the names of MCP servers' tools, which are the same in other programs, stand for
+    /// themselves.
+    pub has_servers: bool,
 }
 
 /// What a name stands for where it is denied.
@@ -51,8 +50,7 @@ impl ToolAliases {
     /// name that is spelled as those of tools here stands for itself.
     pub(crate) fn denial(self, name: &str) -> Option<Denial> {
         if let Some(server) = self.server(name) {
-            let toolset = format!("{}{server}", self.server_toolsets);
-            return ToolsetName::new(toolset).ok().map(Denial::Toolset);
+            return ToolsetName::new(server_toolset(server)).ok().map(Denial::Toolset);
         }
         let alias = self.denials.iter().find(|(alias, _)| *alias == name);
         if let Some((_, tools)) = alias {
@@ -70,20 +68,24 @@ impl ToolAliases {
     }
 
     fn is_of_server(self, name: &str) -> bool {
-        !self.servers.is_empty() && name.starts_with(self.servers)
+        self.split_server_tool(name).is_some()
     }
 
     /// Returns the server that a name stands for as a whole.
     fn server(self, name: &str) -> Option<&str> {
-        let rest = name.strip_prefix(self.servers).filter(|_| !self.servers.is_empty())?;
-        let server = rest.strip_suffix("__*").unwrap_or(rest);
-        (!server.is_empty() && !server.contains("__")).then_some(server)
+        let (server, tool) = self.split_server_tool(name)?;
+        (!server.is_empty() && tool.is_none_or(|tool| tool == "*")).then_some(server)
     }
 
     /// Returns whether a name is that of one tool of a server, and not of a whole server.
     fn is_server_tool(self, name: &str) -> bool {
-        let rest = name.strip_prefix(self.servers).filter(|_| !self.servers.is_empty());
-        let parts = rest.and_then(|rest| rest.split_once("__"));
-        parts.is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty())
+        let parts = self.split_server_tool(name);
+        parts.is_some_and(|(server, tool)| {
+            !server.is_empty() && tool.is_some_and(|it| !it.is_empty())
+        })
+    }
+
+    fn split_server_tool(self, name: &str) -> Option<(&str, Option<&str>)> {
+        split_server_tool(name).filter(|_| self.has_servers)
     }
 }

@@ -350,7 +350,7 @@ mod tests {
 
     fn approved(digest: &str) -> ServerRecord {
         let mut record = ServerRecord::default();
-        record.keep(&start(digest), ServerListing::default());
+        record.record_and_approve(&start(digest), ServerListing::default());
         record
     }
 

@@ -16,7 +16,7 @@
 //! let mut record = ServerRecord::default();
 //! let listed = ServerListing { tools: vec![tool], ..ServerListing::default() };
 //! let start = ServerTarget { place: "/usr/bin/weather".into(), ..ServerTarget::default() };
-//! record.keep(&start, listed);
+//! record.record_and_approve(&start, listed);
 //! let commands = HintCommands { review: "my-agent review".into(), test: "my-agent test".into() };
 //! let offered = offer("weather", &record, &start, &ToolFilter::default(), &commands);
 //! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");
@@ -72,7 +72,7 @@ pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
 pub use error::{BackoffError, LaunchError, McpError, McpErrorKind, ProtocolViolation, ReachError};
 pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
-pub use names::{SERVER_CHARS, ServerNameError, is_server_name, is_tool_of, server_name, toolset};
+pub use names::{SERVER_CHARS, ServerNameError, server_name, toolset};
 pub use offer::{HintCommands, ServerOffer, ToolFilter, offer};
 pub use server::{
     ServerConfig, ServerDirectory, ServerLimits, ServerTarget, ServerTransport, WORKSPACE,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deputize_core::server_names::{server_tool, server_toolset};
 use deputize_core::{ToolName, ToolsetName};
 use sha2::{Digest as _, Sha256};
 
@@ -9,51 +10,11 @@ use sha2::{Digest as _, Sha256};
 pub const SERVER_CHARS: usize = 32;
 /// Limit on a tool's name, in characters.
 const CHARS: usize = 64;
-/// How the names of all tools of servers begin.
-const TOOL_PREFIX: &str = "mcp__";
-/// How the names of all sets of such tools begin.
-const TOOLSET_PREFIX: &str = "mcp-";
-
-/// Returns whether a tool or its set is named like those of servers: other tools have other names.
-///
-/// ```
-/// use deputize_core::{ToolName, ToolsetName};
-/// use deputize_mcp::is_server_name;
-///
-/// let files = ToolsetName::literal("files");
-/// assert!(is_server_name(&ToolName::literal("mcp__git__log"), &files));
-/// assert!(!is_server_name(&ToolName::literal("log"), &files));
-/// ```
-#[must_use]
-pub fn is_server_name(tool: &ToolName, toolset: &ToolsetName) -> bool {
-    tool.as_str().starts_with(TOOL_PREFIX) || toolset.as_str().starts_with(TOOLSET_PREFIX)
-}
-
-/// Returns whether a tool is named like those of a server.
-///
-/// ```
-/// use deputize_core::ToolName;
-/// use deputize_mcp::is_tool_of;
-///
-/// assert!(is_tool_of(&ToolName::literal("mcp__git__log"), "git"));
-/// assert!(!is_tool_of(&ToolName::literal("mcp__git__log"), "gi"));
-/// ```
-#[must_use]
-pub fn is_tool_of(tool: &ToolName, server: &str) -> bool {
-    let rest = tool.as_str().strip_prefix(TOOL_PREFIX).and_then(|it| it.strip_prefix(server));
-    rest.is_some_and(|rest| rest.starts_with("__"))
-}
-
-/// Returns the name of a server's tool.
-pub(crate) fn tool_name(server: &str, tool: &str) -> String {
-    format!("{TOOL_PREFIX}{server}__{tool}")
-}
-
 /// Returns the toolset of a server, `mcp-SERVER`; `None` if the name is not valid for a server.
 #[must_use]
 pub fn toolset(server: &str) -> Option<ToolsetName> {
     server_name(server).ok()?;
-    ToolsetName::new(format!("{TOOLSET_PREFIX}{server}")).ok()
+    ToolsetName::new(server_toolset(server)).ok()
 }
 
 /// Why a name is not valid for a server.
@@ -110,7 +71,7 @@ pub(crate) fn names<'a>(
     for tool in tools {
         found.entry(tool.to_owned()).or_insert_with(|| plain(tool));
     }
-    let room = CHARS.saturating_sub(tool_name(server, "").len());
+    let room = CHARS.saturating_sub(server_tool(server, "").len());
     let wanted: Vec<String> = found.values().filter_map(|name| name.clone().ok()).collect();
     let alike = |name: &String| wanted.iter().filter(|other| *other == name).count() > 1;
     let named = |(tool, name): (String, Result<String, ToolNameError>)| {
@@ -125,7 +86,7 @@ pub(crate) fn names<'a>(
                 let kept: String = name.chars().take(room.saturating_sub(9)).collect();
                 format!("{kept}_{mark}")
             };
-            tool_name(server, &name)
+            server_tool(server, &name)
         });
         let name = name.and_then(|name| ToolName::new(name).map_err(|_| ToolNameError::Long));
         (tool, name)

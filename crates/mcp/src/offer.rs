@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::schema::Schema;
+use deputize_core::server_names::server_tool;
 use deputize_core::tool::CallRisk;
 use deputize_core::{
     CatalogEntry, Effects, Origin, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::listing::ToolDescription;
-use crate::names::{names, tool_name, toolset};
+use crate::names::{names, toolset};
 use crate::server::ServerTarget;
 use crate::server_record::{ServerChange, ServerRecord};
 use crate::tool::{ServerTool, ToolAction, hint};
@@ -218,7 +219,7 @@ fn own_tools(
     entries: &mut Vec<CatalogEntry>,
 ) {
     for (own, does) in OWN {
-        let Ok(name) = ToolName::new(tool_name(of.server, own)) else { continue };
+        let Ok(name) = ToolName::new(server_tool(of.server, own)) else { continue };
         // A tool of the server with this name is the one that is meant.
         let taken = entries.iter().any(|entry| *entry.name() == name);
         if !is_there(&does) || taken || !filter.takes(own) {
@@ -314,7 +315,7 @@ mod tests {
         let listed =
             ServerListing { tools: tools.collect(), resources, ..ServerListing::default() };
         let mut record = ServerRecord::default();
-        record.keep(&start("/bin/s"), listed);
+        record.record_and_approve(&start("/bin/s"), listed);
         record
     }
 
@@ -363,7 +364,7 @@ mod tests {
         let mut record = record(&["get", "put"], true);
         let mut listed = record.listed.clone().unwrap();
         listed.tools[0].description = "Gets more.".into();
-        record.keep(&start("/bin/s"), listed);
+        record.record_and_approve(&start("/bin/s"), listed);
         let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(named(&offer)[0], "mcp__s__put");
         assert_eq!(

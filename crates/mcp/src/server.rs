@@ -180,11 +180,18 @@ pub struct ServerLimits {
     pub backoff: Duration,
 }
 
+impl ServerLimits {
+    /// Seconds of [`Self::start`], unless set otherwise.
+    pub const START_SECONDS: u32 = 30;
+    /// Seconds of [`Self::idle`], unless set otherwise.
+    pub const IDLE_SECONDS: u32 = 120;
+}
+
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            start: Duration::from_secs(30),
-            idle: Duration::from_secs(120),
+            start: Duration::from_secs(Self::START_SECONDS.into()),
+            idle: Duration::from_secs(Self::IDLE_SECONDS.into()),
             total: Duration::from_secs(3600),
             backoff: Duration::from_millis(500),
         }

@@ -249,7 +249,7 @@ impl ReaperLink {
                     if let ReaperReport::Ended(ticket, _) = &report {
                         self.due.remove(ticket);
                     }
-                    self.shared.registry().take(report);
+                    self.shared.registry().apply_report(report);
                 }
                 None => understood = false,
             }

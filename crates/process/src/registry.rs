@@ -94,7 +94,7 @@ impl Registry {
     }
 
     /// Hands a report to who waits for it; nobody may, after a drop.
-    pub(crate) fn take(&mut self, report: ReaperReport) {
+    pub(crate) fn apply_report(&mut self, report: ReaperReport) {
         match report {
             ReaperReport::Ready => {}
             ReaperReport::Started(tag) => {

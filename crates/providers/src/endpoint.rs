@@ -57,6 +57,26 @@ pub struct EndpointTimeouts {
     pub idle: Duration,
 }
 
+impl Default for EndpointTimeouts {
+    /// Returns the usual limits.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_mins(1),
+            idle: Duration::from_secs(90),
+        }
+    }
+}
+
+impl EndpointTimeouts {
+    /// Returns the usual limits for models on this machine, which are slow to begin, and for answers
+    /// that come whole, whose first byte is the last.
+    #[must_use]
+    pub fn slow() -> Self {
+        Self { first_byte: Duration::from_mins(10), ..Self::default() }
+    }
+}
+
 /// How models at an address call tools.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -192,11 +212,7 @@ impl Endpoint {
             headers: BTreeMap::new(),
             proxy: Proxy::Environment,
             authorities: None,
-            timeouts: EndpointTimeouts {
-                connect: Duration::from_secs(10),
-                first_byte: Duration::from_secs(if local { 600 } else { 60 }),
-                idle: Duration::from_secs(90),
-            },
+            timeouts: if local { EndpointTimeouts::slow() } else { EndpointTimeouts::default() },
             reply_limit: ReplyLimit::default(),
             body: BodyOptions::default(),
         }

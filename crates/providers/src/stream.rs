@@ -126,15 +126,19 @@ impl<P: EventParser> ReplyBytes<P> {
         if self.received > limit {
             return Err(body_too_long(limit, self.received, self.limit.body_rule()));
         }
-        let BodyState::Unknown(head) = &mut self.body else { return self.take(bytes, live) };
+        let BodyState::Unknown(head) = &mut self.body else { return self.read_bytes(bytes, live) };
         let Some((body, head)) = recognise(head, bytes, &self.limit) else {
             return Ok(StreamStatus::More);
         };
         self.body = body;
-        self.take(&head, live)
+        self.read_bytes(&head, live)
     }
 
-    fn take(&mut self, bytes: &[u8], live: &mut DeltaFn<'_>) -> Result<StreamStatus, StreamError> {
+    fn read_bytes(
+        &mut self,
+        bytes: &[u8],
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         if matches!(self.body, BodyState::Document(_) | BodyState::Page(_)) {
             let solid = bytes.iter().filter(|byte| !byte.is_ascii_whitespace()).count();
             self.solid += solid as u64;

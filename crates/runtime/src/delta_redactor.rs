@@ -17,7 +17,7 @@ impl<'s> DeltaRedactor<'s> {
     }
 
     /// Takes a piece, and shows what cannot be a part of a secret any more.
-    pub(crate) fn take(&mut self, delta: Delta<'_>, show: &mut dyn FnMut(Delta<'_>)) {
+    pub(crate) fn redact(&mut self, delta: Delta<'_>, show: &mut dyn FnMut(Delta<'_>)) {
         let (held, kind) = match delta {
             Delta::Text(text) => (append(&mut self.text, text), Delta::Text as fn(_) -> _),
             Delta::Reasoning(text) => (append(&mut self.reasoning, text), Delta::Reasoning as _),
@@ -60,7 +60,7 @@ mod tests {
             let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
             seen.push(text.to_owned());
         };
-        pieces.iter().for_each(|piece| live.take(Delta::Text(piece), &mut show));
+        pieces.iter().for_each(|piece| live.redact(Delta::Text(piece), &mut show));
         live.end(&mut show);
         seen
     }
@@ -81,8 +81,8 @@ mod tests {
         let mut live = DeltaRedactor::new(&secrets);
         let mut seen = Vec::new();
         let mut show = |delta: Delta<'_>| seen.push(format!("{delta:?}"));
-        live.take(Delta::Reasoning("01234"), &mut show);
-        live.take(Delta::Text("56789"), &mut show);
+        live.redact(Delta::Reasoning("01234"), &mut show);
+        live.redact(Delta::Text("56789"), &mut show);
         live.end(&mut show);
         assert_eq!(seen, ["Text(\"56789\")", "Reasoning(\"01234\")"]);
     }

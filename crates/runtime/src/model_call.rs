@@ -364,7 +364,7 @@ impl ModelCaller {
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
             self.cx.count_delta(delta, &mut *pass, &mut arrived);
-            shown.take(delta, &mut show);
+            shown.redact(delta, &mut show);
         };
         let reply = route.model.reply(&request, &mut live, &work);
         let reply = self.cx.time.bound(&work, reply).await;

@@ -65,7 +65,7 @@ impl ReplayAgent {
             let record = self.next().await?;
             self.check(&record).await?;
             let more = self.play.made(&record);
-            self.take(&record);
+            self.apply_record(&record);
             match &record.event {
                 // Above it there may be agents that outlived it, and the end of the session.
                 Event::AgentEnd(outcome) if record.depth > 0 => {
@@ -333,7 +333,7 @@ impl ReplayAgent {
     }
 
     /// Applies a record to the agent's state.
-    fn take(&mut self, record: &Record) {
+    fn apply_record(&mut self, record: &Record) {
         let state = &self.cx.state;
         let begun = state.read().has_begun();
         match &record.event {

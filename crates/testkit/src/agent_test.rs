@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::recorder::Recorder;
 use crate::replay::{ReplayFailure, ReplayResult, replay};
 use crate::scripted::ScriptedModel;
-use crate::seen::SeenRequest;
+use crate::seen_request::SeenRequest;
 
 /// The name of the model in an agent test.
 const MODEL: &str = "trial/m";

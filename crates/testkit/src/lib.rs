@@ -68,7 +68,7 @@ mod recorder;
 mod replay;
 mod responses_sse;
 mod scripted;
-mod seen;
+mod seen_request;
 mod server;
 mod sim;
 
@@ -91,6 +91,6 @@ pub use recorder::Recorder;
 pub use replay::{ReplayFailure, ReplayResult, replay};
 pub use responses_sse::responses_sse;
 pub use scripted::{ScriptedModel, ScriptedTurn};
-pub use seen::SeenRequest;
+pub use seen_request::SeenRequest;
 pub use server::{HttpRequest, MockAnswer, MockServer};
 pub use sim::{CrashKind, DiskFault, Seed, SimDisk, Steps, StepsEnd};

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::barrier::Barrier;
 use crate::counter::Counter;
-use crate::seen::SeenRequest;
+use crate::seen_request::SeenRequest;
 
 /// A scripted model's response to a request.
 #[derive(Debug, Clone)]

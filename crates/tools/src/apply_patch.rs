@@ -16,13 +16,13 @@ use serde::Deserialize;
 use crate::Settings;
 use crate::blocking::{CallMode, blocking, still_wanted};
 use crate::diff::FileDiff;
+use crate::display_name::restored_marks;
 use crate::existing_file::{ExistingFile, WriteExtent, may_create, none_to_change};
 use crate::file_updates::{FileUpdate, make_all};
 use crate::granted_path::{Access, GrantedPath, check_written_paths};
 use crate::matching::NoMatch;
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
-use crate::shown::restored_marks;
 use crate::text::FileText;
 
 mod hunk;
@@ -193,7 +193,7 @@ fn removed_place(cx: &ToolCx, path: &str) -> Result<GrantedPath, ToolError> {
             "{} is a symlink to {}, and a patch removes or renames no symlinks: name that file if you \
              mean it, or use a command for the symlink",
             place.shown(),
-            crate::shown::shown(&target.to_string_lossy())
+            crate::display_name::display_name(&target.to_string_lossy())
         )));
     }
     Ok(place)
@@ -355,7 +355,7 @@ fn mismatch(place: &GrantedPath, text: &str, mismatch: &HunkMismatch<'_>) -> Too
         |words: String| ToolError::refused(format!("{head}: {words}; nothing was changed"));
     match reason {
         MismatchReason::Anchor => {
-            let anchor = crate::shown::shown(hunk.anchor.as_deref().unwrap_or_default());
+            let anchor = crate::display_name::display_name(hunk.anchor.as_deref().unwrap_or_default());
             refused(format!("there is no line `{anchor}`{after}"))
         }
         MismatchReason::NoPlace => refused(

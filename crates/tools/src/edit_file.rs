@@ -13,12 +13,12 @@ use serde::Deserialize;
 use crate::Settings;
 use crate::blocking::{CallMode, blocking};
 use crate::diff::{FileDiff, MODEL_LINES};
+use crate::display_name::restored_marks;
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, none_to_change};
 use crate::granted_path::{Access, GrantedPath, check_written_paths};
 use crate::matching::{Edit, EditScope, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
-use crate::shown::restored_marks;
 use crate::text::FileText;
 
 /// Lines of places that an ambiguous edit names.

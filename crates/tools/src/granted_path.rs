@@ -18,10 +18,10 @@ use deputize_documents::open_beneath;
 
 use crate::blocking::blocking;
 use crate::canonical_path::{canonical, path_of_open, tidy};
+use crate::display_name::display_name;
 use crate::granted_roots::GrantedRoots;
 use crate::nearest_name;
 use crate::path_error::{FileKindError, PathDenial, PathError, special};
-use crate::shown::shown;
 
 #[cfg(test)]
 mod guards;
@@ -128,7 +128,7 @@ impl GrantedPath {
         // Only a path that names instructions itself was asked about.
         match instruction_file(&root.join(&self.rel)) {
             Some(_) if named_instructions(cx, path).is_none() => {
-                let leads_to = crate::shown::shown(&self.rel.to_string_lossy());
+                let leads_to = crate::display_name::display_name(&self.rel.to_string_lossy());
                 Err(PathDenial::HiddenInstructions { path: self.shown, leads_to }.into())
             }
             _ => Ok(self),
@@ -237,7 +237,7 @@ struct LexicalPath<'r> {
 
 impl<'r> LexicalPath<'r> {
     fn of(cx: &'r ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
-        let name = shown(path);
+        let name = display_name(path);
         if path.is_empty() {
             return Err(PathError::Empty);
         }

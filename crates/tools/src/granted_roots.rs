@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use rustix::fs::{fstat, stat};
 
 use crate::canonical_path::{canonical, open_without_links, tidy};
+use crate::display_name::display_name;
 use crate::leftovers::remove_leftovers;
 use crate::path_error::PathError;
-use crate::shown::shown;
 
 /// The granted directories of a session or of several, each opened once. A directory that takes the
 /// place of one is not used. A program that puts this into its session's settings has its
@@ -68,7 +68,7 @@ impl GrantedRoots {
         if (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) {
             return Ok(dir);
         }
-        Err(PathError::Replaced(shown(&root.to_string_lossy())))
+        Err(PathError::Replaced(display_name(&root.to_string_lossy())))
     }
 
     /// Returns a directory that was opened already.

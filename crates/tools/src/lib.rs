@@ -33,6 +33,7 @@ mod clarify;
 #[cfg(feature = "cron")]
 mod cronjob;
 mod diff;
+mod display_name;
 mod edit_file;
 mod execute_code;
 mod existing_file;
@@ -66,7 +67,6 @@ mod secret_text;
 mod send_message;
 mod settings;
 mod shell_state;
-mod shown;
 mod skills;
 mod spill;
 mod terminal;

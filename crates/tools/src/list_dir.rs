@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
+use crate::display_name::display_name;
 use crate::granted_path::{Access, GrantedPath};
 use crate::path_error::{FileKindError, PathError, special};
-use crate::shown::shown;
 use crate::walk::{EntryKind, Walk, WalkEntry};
 
 /// The deepest listing.
@@ -121,7 +121,7 @@ fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
 
 fn line(place: &GrantedPath, entry: &WalkEntry) -> String {
     let rel = entry.rel.strip_prefix(place.rel()).unwrap_or(&entry.rel);
-    let name = shown(&rel.to_string_lossy());
+    let name = display_name(&rel.to_string_lossy());
     match entry.kind {
         EntryKind::Directory => format!("{name}/"),
         EntryKind::File => match place.root().symlink_metadata(&entry.rel) {
@@ -132,7 +132,7 @@ fn line(place: &GrantedPath, entry: &WalkEntry) -> String {
             Ok(target) => {
                 format!(
                     "{name} -> {}",
-                    shown(&String::from_utf8_lossy(target.as_os_str().as_bytes()))
+                    display_name(&String::from_utf8_lossy(target.as_os_str().as_bytes()))
                 )
             }
             Err(_) => format!("{name} -> ?"),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cap_std::fs::Dir;
 
-use crate::shown::shown;
+use crate::display_name::display_name;
 
 /// Names of one directory that are looked at for a hint.
 const NAMES: usize = 5_000;
@@ -37,7 +37,7 @@ pub(crate) fn hint(dir: &Dir, rel: &Path, asked: &Path) -> String {
         .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
     match best {
         Some((_, name)) => {
-            format!("; did you mean {}?", asked.with_file_name(shown(&name)).display())
+            format!("; did you mean {}?", asked.with_file_name(display_name(&name)).display())
         }
         None => String::new(),
     }

@@ -88,7 +88,7 @@ impl Pager {
     pub(crate) fn finish(mut self) -> PagedText {
         let ended = self.current.length == 0;
         if !ended {
-            self.keep();
+            self.keep_line();
         }
         let lines = self.ends + u64::from(!ended);
         PagedText { kept: self.kept, lines, crlf: self.crlf, ended }
@@ -124,11 +124,11 @@ impl Pager {
             }
             self.current.length -= 1;
         }
-        self.keep();
+        self.keep_line();
     }
 
     /// Ends the current line: it goes to the page if it belongs there and there is room.
-    fn keep(&mut self) {
+    fn keep_line(&mut self) {
         let number = self.current.number + 1;
         let next = PageLine { number, start: 0, bytes: Vec::new(), length: 0 };
         let mut line = std::mem::replace(&mut self.current, next);

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::Settings;
 use crate::background::BackgroundCommand;
-use crate::shown::shown;
+use crate::display_name::display_name;
 use crate::terminal::Terminal;
 
 /// Characters of a command in a list.
@@ -155,7 +155,7 @@ fn list(commands: &[Arc<BackgroundCommand>], cx: &ToolCx) -> String {
             (Some(pid), None) => format!(", durable, PID {pid}"),
             _ => String::new(),
         };
-        format!("{} {state}{durable}, {unread} unread: {}", command.id(), shown(text))
+        format!("{} {state}{durable}, {unread} unread: {}", command.id(), display_name(text))
     };
     let lines: Vec<String> = left_running(cx).chain(commands.iter().map(line)).collect();
     if lines.is_empty() {
@@ -219,10 +219,12 @@ fn unknown(id: &str, cx: &ToolCx) -> ToolError {
     let records = cx.agent.store.get_or_insert_with(ProcessRecords::default);
     ToolError::refused(match records.recorder().earlier_end(id) {
         Some(exit @ ProcessExit::LeftRunning { .. }) => {
-            format!("{} {}", shown(id), left_words(exit))
+            format!("{} {}", display_name(id), left_words(exit))
         }
-        Some(exit) => format!("{} is gone: {exit}; start it again if it is needed", shown(id)),
-        None => format!("no background command {}: action list shows the ids", shown(id)),
+        Some(exit) => {
+            format!("{} is gone: {exit}; start it again if it is needed", display_name(id))
+        }
+        None => format!("no background command {}: action list shows the ids", display_name(id)),
     })
 }
 

@@ -39,8 +39,7 @@ const ALIASES: ToolAliases = ToolAliases {
         ("WebFetch", &["browser_open", "execute_code", "web_fetch"]),
         ("Write", WRITING),
     ],
-    servers: "mcp__",
-    server_toolsets: "mcp-",
+    has_servers: true,
 };
 /// The tools that write files.
 const WRITING: &[&str] = &["apply_patch", "edit_file", "execute_code", "write_file"];

@@ -113,7 +113,7 @@ impl Search {
         }
         let matches = part.found;
         if let MatchDisplay::Lines(context) = show {
-            page.take(part, context > 0);
+            page.add_part(part, context > 0);
         }
         Ok(FileContent::Matches(matches))
     }
@@ -233,7 +233,7 @@ impl SearchPage {
             part.lines.push(line);
         }
         part.found = 1;
-        self.take(part, false);
+        self.add_part(part, false);
     }
 
     /// Counts so many results that are not shown.
@@ -279,7 +279,7 @@ impl SearchPage {
         true
     }
 
-    fn take(&mut self, part: SearchResults, apart: bool) {
+    fn add_part(&mut self, part: SearchResults, apart: bool) {
         let taken = &mut self.taken;
         if apart && !taken.lines.is_empty() && !part.lines.is_empty() {
             taken.lines.push(GAP.to_owned());

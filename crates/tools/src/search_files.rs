@@ -216,19 +216,19 @@ impl SearchRun<'_> {
     /// the order of the walk.
     fn tree(&mut self, walk: &mut Walk<'_>) {
         let Some(search) = &self.search else {
-            return self.each_file(walk, |run, rel| run.take(&rel, FileLook::Counted(1)));
+            return self.each_file(walk, |run, rel| run.add_file(&rel, FileLook::Counted(1)));
         };
         let looker = FileLooker::new(self.place.root(), search, self.show, &self.cx.cancel);
         std::thread::scope(|scope| {
             let mut threads = SearchThreads::new(scope, &looker);
             self.each_file(walk, |run, rel| {
                 for (rel, look) in threads.add(rel) {
-                    run.take(&rel, look);
+                    run.add_file(&rel, look);
                 }
                 looker.count_all_if(run.page.is_full());
             });
             for (rel, look) in threads.rest() {
-                self.take(&rel, look);
+                self.add_file(&rel, look);
                 looker.count_all_if(self.page.is_full());
             }
         });
@@ -268,11 +268,11 @@ impl SearchRun<'_> {
                 looker.look(&mut looker.counter(), rel)
             }
         };
-        self.take(rel, look);
+        self.add_file(rel, look);
     }
 
     /// Counts what was seen in a file, and shows what belongs on the page.
-    fn take(&mut self, rel: &Path, look: FileLook) {
+    fn add_file(&mut self, rel: &Path, look: FileLook) {
         self.counts.files += 1;
         let seen = match look {
             FileLook::Matches => self.lines(rel),

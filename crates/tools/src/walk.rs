@@ -206,7 +206,7 @@ pub(crate) fn relative(cwd: &Path, path: &Path) -> String {
     if path.as_os_str().is_empty() {
         return ".".to_owned();
     }
-    crate::shown::shown(&path.to_string_lossy())
+    crate::display_name::display_name(&path.to_string_lossy())
 }
 
 #[cfg(test)]

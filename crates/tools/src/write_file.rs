@@ -12,10 +12,10 @@ use serde::Deserialize;
 use crate::Settings;
 use crate::blocking::{CallMode, blocking, still_wanted};
 use crate::diff::FileDiff;
+use crate::display_name::restored_marks;
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, may_create};
 use crate::granted_path::{GrantedPath, check_written_paths};
 use crate::path_error::PathError;
-use crate::shown::restored_marks;
 use crate::text::{Charset, FileText};
 
 const DESCRIPTION: &str = "Create or replace a whole text file, with missing directories; change a \

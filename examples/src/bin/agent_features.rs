@@ -1,11 +1,11 @@
-//! Features of an agent, each in one line: children and their profiles, events as they happen, text as it arrives,
-//! approvals, typed answers, resuming a session, cancelling a task. Arguments: URL MODEL.
+//! Features of an agent, each in one line: children, their profiles and heartbeats, memory, events as they happen, text as it
+//! arrives, approvals, typed answers, resuming a session, cancelling a task. Arguments: URL MODEL.
 #![expect(clippy::print_stdout, reason = "it shows what comes of it")]
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use deputize_agent::{Agent, AgentModel, DelegationConfig, run_as_helper};
+use deputize_agent::{Agent, AgentModel, DelegationConfig, Heartbeat, run_as_helper};
 use deputize_core::model::Delta;
 use deputize_core::policy::ApprovalAnswer;
 use deputize_core::{AgentId, Cancel, CancelReason, Observer, Record};
@@ -37,6 +37,8 @@ async fn run(url: &str, model: &str) -> Result<(), Box<dyn Error>> {
         .workspace(".")
         .delegation(DelegationConfig::default())
         .profiles(deputize_tools::bundled_profiles())
+        .memory_files("memory")
+        .heartbeat(Heartbeat::default())
         .on_record(|record| println!("record {} of {}", record.seq, record.agent))
         .observer(Print)
         .approve(|question| match question.command.as_str() {

@@ -63,7 +63,7 @@ async fn catalog(policy: &DelegationConfig) -> Catalog {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
     let mut record = ServerRecord::default();
-    record.keep(&git().start(), listed);
+    record.record_and_approve(&git().start(), listed);
     for entry in
         offer("git", &record, &git().start(), &ToolFilter::default(), &hint_commands()).entries
     {

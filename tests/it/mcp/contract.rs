@@ -27,7 +27,7 @@ pub(super) async fn tools(server: ServerConfig, read_only: &[&str]) -> (Catalog,
     let looked = Box::pin(look(server.clone(), "/", move || Ok(Arc::clone(&shared))));
     let listed = soon("the list of the tools", looked).await.unwrap();
     let mut record = ServerRecord::default();
-    record.keep(&server.start(), listed);
+    record.record_and_approve(&server.start(), listed);
     let read_only = read_only.iter().map(|name| (*name).to_owned()).collect();
     let filter = ToolFilter { read_only, ..ToolFilter::default() };
     let mut catalog = Catalog::default();

@@ -61,7 +61,7 @@ fn describe(found: &Result<ServerListing, McpError>) -> (Vec<String>, String) {
         Ok(listed) => {
             let mut record = ServerRecord::default();
             let start = ServerTarget::default();
-            record.keep(&start, listed.clone());
+            record.record_and_approve(&start, listed.clone());
             let offer = offer("s", &record, &start, &ToolFilter::default(), &hint_commands());
             let names = offer.entries.iter().map(|entry| entry.name().to_string());
             (names.collect(), offer.notes.join("\n"))
@@ -235,7 +235,7 @@ async fn called_in(
     let looked = Box::pin(look(first, "/", move || Ok(Arc::clone(&shared))));
     let listed = looked.await.unwrap();
     let mut record = ServerRecord::default();
-    record.keep(&server.start(), listed);
+    record.record_and_approve(&server.start(), listed);
     let mut catalog = Catalog::default();
     for entry in
         offer("s", &record, &server.start(), &ToolFilter::default(), &hint_commands()).entries

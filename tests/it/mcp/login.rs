@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::real::blocking;
-use super::sign_in_server::{Issued, answer};
+use super::sign_in_server::{IssuedTokens, answer};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 mod hostile;
@@ -35,7 +35,7 @@ pub(super) type TwistFn = fn(&str, &str) -> Option<MockAnswer>;
 
 pub(super) struct SignInFixture {
     pub(super) lab: Lab,
-    issued: Arc<Mutex<Issued>>,
+    issued: Arc<Mutex<IssuedTokens>>,
     server: MockServer,
 }
 
@@ -51,7 +51,8 @@ pub(super) fn get(url: &str) -> String {
 
 impl SignInFixture {
     pub(super) async fn new(twist: TwistFn) -> Self {
-        let issued = Arc::new(Mutex::new(Issued { expires_in: 3600, ..Issued::default() }));
+        let issued =
+            Arc::new(Mutex::new(IssuedTokens { expires_in: 3600, ..IssuedTokens::default() }));
         let of = Arc::clone(&issued);
         let server = MockServer::start_with(move |request| {
             let base = format!("http://{}", request.header("host").unwrap_or_default());

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 /// What the authorization server has issued.
 #[derive(Default)]
-pub(super) struct Issued {
+pub(super) struct IssuedTokens {
     pub(super) challenge: String,
     /// Number of the token that is valid; 0 for none.
     pub(super) token: u32,
@@ -39,7 +39,7 @@ fn parameter(query: &str, name: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-pub(super) fn answer(request: &HttpRequest, issued: &Mutex<Issued>) -> MockAnswer {
+pub(super) fn answer(request: &HttpRequest, issued: &Mutex<IssuedTokens>) -> MockAnswer {
     let base = format!("http://{}", request.header("host").unwrap());
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     match path {
@@ -76,7 +76,7 @@ pub(super) fn answer(request: &HttpRequest, issued: &Mutex<Issued>) -> MockAnswe
     }
 }
 
-fn token(form: &str, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
+fn token(form: &str, base: &str, issued: &Mutex<IssuedTokens>) -> MockAnswer {
     let mut issued = issued.lock();
     let sent = |name: &str| parameter(form, name);
     assert_eq!(sent("resource"), format!("{base}/mcp"), "{form}");
@@ -107,7 +107,7 @@ fn token(form: &str, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
     }
 }
 
-fn served(request: &HttpRequest, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
+fn served(request: &HttpRequest, base: &str, issued: &Mutex<IssuedTokens>) -> MockAnswer {
     let valid = format!("Bearer access-secret-{}", issued.lock().token);
     if request.header("authorization") != Some(&valid) {
         let place = format!("{base}/.well-known/oauth-protected-resource/mcp");

@@ -370,7 +370,7 @@ impl Observer for UpdateObserver {
     fn on_record(&self, record: &Record) {
         // Held until it is told: a piece and a record may not pass each other.
         let mut session_updates = lock(&self.session_updates);
-        session_updates.take(record).into_iter().for_each(|update| self.send(update));
+        session_updates.add_record(record).into_iter().for_each(|update| self.send(update));
     }
 
     fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {

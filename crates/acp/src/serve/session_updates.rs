@@ -89,13 +89,13 @@ impl SessionUpdates {
     pub(crate) fn of_past(facts: &SessionFacts, records: &[Record]) -> Vec<SessionUpdate> {
         let mut session_updates = Self { past: true, ..Self::new(facts) };
         let mut updates: Vec<_> =
-            records.iter().flat_map(|record| session_updates.take(record)).collect();
+            records.iter().flat_map(|record| session_updates.add_record(record)).collect();
         updates.extend(session_updates.end());
         updates
     }
 
     /// Returns the updates for a record.
-    pub(crate) fn take(&mut self, record: &Record) -> Vec<SessionUpdate> {
+    pub(crate) fn add_record(&mut self, record: &Record) -> Vec<SessionUpdate> {
         self.session.apply(record);
         if record.agent == self.root { self.of_root(record) } else { self.of_child(record) }
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::budget::Budget;
+use deputize_core::memory::Memory;
 use deputize_core::profile::Profile;
 use deputize_core::{Catalog, CatalogEntry, CatalogError, Clock, Origin, ResourceMap, ToolCrate};
 use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
@@ -31,6 +33,10 @@ pub(super) struct AssemblySettings {
     /// Whether the project's instructions are part of the prompt.
     pub(super) project_files: bool,
     pub(super) limits: LimitSettings,
+    #[cfg(feature = "tools")]
+    pub(super) tools: BuiltInSettings,
+    /// A memory of the program's own.
+    pub(super) memory: Option<Arc<dyn Memory>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -45,9 +51,13 @@ impl Default for AssemblySettings {
             limits: LimitSettings {
                 budget: Budget::default(),
                 max_iterations: AgentLimits::MAX_ITERATIONS,
-                #[cfg(feature = "tools")]
-                code: deputize_tools::CodeLimits::default(),
+                children_time: None,
+                heartbeat: Heartbeat::default(),
+                compaction: CompactionConfig::default(),
             },
+            #[cfg(feature = "tools")]
+            tools: BuiltInSettings::default(),
+            memory: None,
             clock: Arc::new(SystemClock),
         }
     }
@@ -93,13 +103,13 @@ impl AssemblySettings {
                     wrap_up_ms: u64::from(AgentLimits::WRAP_UP_SECONDS) * 1000,
                 },
                 budgets: Budgets { session: self.limits.budget, children: Budget::default() },
-                children_time: None,
-                heartbeat: Heartbeat::default(),
-                compaction: CompactionConfig::default(),
+                children_time: self.limits.children_time,
+                heartbeat: self.limits.heartbeat,
+                compaction: self.limits.compaction.clone(),
             },
             sync: SyncMode::default(),
             clock: Arc::clone(clock),
-            memory: None,
+            memory: self.memory.clone(),
             program: concat!("deputize-agent ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
     }
@@ -113,7 +123,23 @@ impl AssemblySettings {
     ) -> Result<PromptSources, CatalogError> {
         let sources = PromptSources::new(cwd, date);
         let sources = if self.project_files { sources.with_project(warnings) } else { sources };
-        Ok(sources.with_guidance(&self.linked_tools()?, &ResourceMap::default(), |_| true))
+        let tools = self.linked_tools()?;
+        let mut sources = sources.with_guidance(&tools, &ResourceMap::default(), |_| true);
+        if let Some(memory) = self.memory.as_ref().and_then(|memory| memory.snapshot()) {
+            (sources.memory, sources.memory_sources) = (Some(memory.text), memory.sources);
+        }
+        for extension in &self.extensions {
+            extension.change_prompt(&mut sources, warnings);
+        }
+        Ok(sources)
+    }
+
+    /// The models that the settings name, beside the agent's own.
+    pub(super) fn model_names(&self) -> impl Iterator<Item = &String> {
+        let models = self.delegation.iter().map(|delegation| &delegation.models);
+        let of_children = models.flat_map(|models| models.model.iter().chain(&models.choices));
+        let of_summaries = Some(&self.limits.compaction.model).filter(|name| !name.is_empty());
+        of_children.chain(of_summaries)
     }
 
     /// The tools of the crates that were named, and of no other linked crate.
@@ -162,8 +188,19 @@ impl AssemblySettings {
 pub(super) struct LimitSettings {
     pub(super) budget: Budget,
     pub(super) max_iterations: u32,
-    #[cfg(feature = "tools")]
+    /// Of all children together.
+    pub(super) children_time: Option<Duration>,
+    pub(super) heartbeat: Heartbeat,
+    pub(super) compaction: CompactionConfig,
+}
+
+/// Settings of the built-in tools.
+#[cfg(feature = "tools")]
+#[derive(Clone, Default)]
+pub(super) struct BuiltInSettings {
     pub(super) code: deputize_tools::CodeLimits,
+    #[cfg(feature = "web")]
+    pub(super) web: deputize_tools::web::Settings,
 }
 
 /// Settings of an agent in a recording, for setting it up again.

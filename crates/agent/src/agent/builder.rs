@@ -4,24 +4,27 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::authority::ApproverMode;
 use deputize_core::budget::Budget;
 use deputize_core::hook::Hook;
+use deputize_core::memory::Memory;
 use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
 use deputize_core::profile::Profile;
 use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Approver, BoxFuture, Cancel, Clock, Observer, Record, ResourceMap, ToolCrate};
+use deputize_core::{Approver, Clock, Observer, Record, ResourceMap, ToolCrate};
 use deputize_delegate::DelegationConfig;
 use deputize_documents::ProfileLibrary;
-use deputize_runtime::RateLimiters;
+use deputize_runtime::{CompactionConfig, Heartbeat, RateLimiters};
 use jiff::tz::TimeZone;
 
 #[cfg(feature = "tools")]
 use super::Commands;
 use super::assembly_settings::{AgentSetup, AssemblySettings};
 use super::build_error::BuildError;
+use super::handler_settings::{ApproveFn, HandlerSettings, RecordFn};
 use super::model_settings::{ModelContext, ModelSettings};
 use super::{Agent, AgentModels, Handlers, Sessions};
 use crate::assembly::{Assembly, Workspace};
@@ -42,14 +45,6 @@ pub struct AgentBuilder {
     sessions: Option<PathBuf>,
     pub(super) handlers: HandlerSettings,
     env: Option<BTreeMap<OsString, OsString>>,
-}
-
-/// Who answers questions and sees what happens.
-#[derive(Default)]
-pub(super) struct HandlerSettings {
-    approver: Option<Arc<dyn Approver>>,
-    pub(super) observers: Vec<Arc<dyn Observer>>,
-    hooks: Vec<Arc<dyn Hook>>,
 }
 
 impl std::fmt::Debug for AgentBuilder {
@@ -162,6 +157,50 @@ impl AgentBuilder {
         self
     }
 
+    /// Adds the tools that read and search the web, with their settings: the search engine, the hosts
+    /// that may have private addresses, the limits. The keys of the agent are secrets of theirs too.
+    ///
+    /// ```
+    /// use deputize_agent::Agent;
+    /// use deputize_tools::web::{FetchSettings, Settings, http::AddressPolicy};
+    ///
+    /// let policy = AddressPolicy::new(vec!["wiki.internal".parse()?]);
+    /// let fetch = FetchSettings { policy, ..FetchSettings::default() };
+    /// let builder = Agent::builder().web(Settings { fetch, ..Settings::default() });
+    /// # Ok::<(), deputize_tools::web::http::AllowedHostError>(())
+    /// ```
+    #[cfg(feature = "web")]
+    pub fn web(mut self, settings: deputize_tools::web::Settings) -> Self {
+        self.assembly.tools.web = settings;
+        self.tools(deputize_tools::web::LINK)
+    }
+
+    /// Keeps facts across sessions in a folder: the agent's prompt has those that are there when it
+    /// is built, and the tool `memory` of the built-in tools changes them. Children have neither.
+    ///
+    /// ```
+    /// let builder = deputize_agent::Agent::builder().memory_files("memory");
+    /// ```
+    #[cfg(feature = "tools")]
+    pub fn memory_files(mut self, folder: impl AsRef<Path>) -> Self {
+        let folder = folder.as_ref().to_owned();
+        self.assembly.extensions.push(Box::new(crate::memory_files::AgentMemory(folder)));
+        self
+    }
+
+    /// Keeps facts across sessions in a memory of the program's own. The agent's prompt has what it
+    /// says when the agent is built, and it hears of each end of a child. [`Memory`] shows one.
+    ///
+    /// ```
+    /// # fn build(notes: impl deputize_core::memory::Memory + 'static) {
+    /// let builder = deputize_agent::Agent::builder().memory(notes);
+    /// # }
+    /// ```
+    pub fn memory(mut self, memory: impl Memory + 'static) -> Self {
+        self.assembly.memory = Some(Arc::new(memory));
+        self
+    }
+
     /// Lets the agent make jobs that run later. Each needs a yes of a person, so it makes none without
     /// [`Self::approve`] or [`Self::approver`]. [`Scheduler`](deputize_cron::Scheduler) runs them.
     #[cfg(feature = "cron")]
@@ -234,6 +273,45 @@ impl AgentBuilder {
         self
     }
 
+    /// Limits the time of all children of a session together, while at least one runs.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = deputize_agent::Agent::builder().children_time(Duration::from_mins(10));
+    /// ```
+    pub const fn children_time(mut self, limit: Duration) -> Self {
+        self.assembly.limits.children_time = Some(limit);
+        self
+    }
+
+    /// Sets how often children report that they are alive, and when they count as stalled.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use deputize_agent::{Agent, Heartbeat};
+    ///
+    /// let heartbeat = Heartbeat { every: Duration::from_secs(5), ..Heartbeat::default() };
+    /// let builder = Agent::builder().heartbeat(heartbeat);
+    /// ```
+    pub const fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
+        self.assembly.limits.heartbeat = heartbeat;
+        self
+    }
+
+    /// Sets when older messages of a conversation give way to a summary, and which model writes it.
+    ///
+    /// ```
+    /// use deputize_agent::{Agent, CompactionConfig};
+    ///
+    /// let compaction = CompactionConfig { at: 0.5, ..CompactionConfig::default() };
+    /// let builder = Agent::builder().compaction(compaction);
+    /// ```
+    pub fn compaction(mut self, compaction: CompactionConfig) -> Self {
+        self.assembly.limits.compaction = compaction;
+        self
+    }
+
     /// Limits the scripts of the tool `execute_code`, which comes with the built-in tools. Each
     /// script needs a yes, as a command does.
     ///
@@ -243,7 +321,7 @@ impl AgentBuilder {
     /// ```
     #[cfg(feature = "tools")]
     pub fn code_limits(mut self, limits: deputize_tools::CodeLimits) -> Self {
-        self.assembly.limits.code = limits;
+        self.assembly.tools.code = limits;
         self
     }
 
@@ -309,7 +387,7 @@ impl AgentBuilder {
         let in_dollars = self.assembly.limits.budget.usd.is_some();
         let model_cx = ModelContext { env: &texts, clock: &self.assembly.clock, in_dollars };
         let (name, models) =
-            self.models.connect(&model_cx, self.assembly.delegation.as_ref(), &mut secrets)?;
+            self.models.connect(&model_cx, self.assembly.model_names(), &mut secrets)?;
         let sessions = Sessions::open(self.sessions.as_deref()).map_err(BuildError::Sessions)?;
         let workspace = Workspace {
             protected: protected_paths(&texts, &cwd, [sessions.path.clone()], []),
@@ -317,10 +395,10 @@ impl AgentBuilder {
             cwd,
         };
         #[cfg(feature = "tools")]
-        let commands = Commands::new(&workspace.cwd, env, self.assembly.limits.code.clone());
+        let commands = Commands::new(&workspace.cwd, env, self.assembly.tools.clone());
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
-            mode: self.mode(),
+            mode: self.handlers.mode(),
             #[cfg(feature = "tools")]
             env: &commands.env,
             #[cfg(feature = "tools")]
@@ -342,7 +420,7 @@ impl AgentBuilder {
             models: AgentModels { name, models, secrets },
             sessions,
             handlers: Handlers {
-                mode: self.mode(),
+                mode: self.handlers.mode(),
                 approver: self.handlers.approver.unwrap_or_else(|| Arc::new(NoPerson)),
                 observers: self.handlers.observers,
                 hooks: self.handlers.hooks,
@@ -378,7 +456,7 @@ impl AgentBuilder {
         let workspace = Workspace { cwd: setup.prompt.cwd.clone(), ..Workspace::default() };
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
-            mode: self.mode(),
+            mode: self.handlers.mode(),
             #[cfg(feature = "tools")]
             env: &self.environment(),
             #[cfg(feature = "tools")]
@@ -389,16 +467,10 @@ impl AgentBuilder {
 
     /// Adds what makes the tools of extensions usable in a replay.
     pub(super) fn add_replay_settings(&self, settings: &ResourceMap, mode: ApproverMode) {
+        #[cfg(feature = "web")]
+        settings.get_or_insert_with(|| self.assembly.tools.web.clone());
         for extension in &self.assembly.extensions {
             extension.add_replay_settings(settings, mode);
-        }
-    }
-
-    /// How questions are answered.
-    const fn mode(&self) -> ApproverMode {
-        match self.handlers.approver {
-            Some(_) => ApproverMode::Ask,
-            None => ApproverMode::Deny,
         }
     }
 
@@ -423,22 +495,4 @@ fn workspace(given: Option<&Path>) -> Result<PathBuf, BuildError> {
         return Err(failed(std::io::ErrorKind::NotADirectory.into()));
     }
     Ok(path)
-}
-
-/// Answers questions by a function.
-struct ApproveFn<F>(F);
-
-impl<F: Fn(&Question) -> ApprovalAnswer + Send + Sync> Approver for ApproveFn<F> {
-    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
-        Box::pin(async move { (self.0)(question) })
-    }
-}
-
-/// Calls a function with each record.
-struct RecordFn<F>(F);
-
-impl<F: Fn(&Record) + Send + Sync> Observer for RecordFn<F> {
-    fn on_record(&self, record: &Record) {
-        (self.0)(record);
-    }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use deputize_core::Clock;
 use deputize_core::sanitize::Secrets;
-use deputize_delegate::DelegationConfig;
 use deputize_runtime::Models;
 
 use super::build_error::BuildError;
@@ -35,11 +34,12 @@ impl ModelSettings {
         models
     }
 
-    /// Connects the agent's model, which is returned by name, and those that its other settings name.
-    pub(super) fn connect(
+    /// Connects the agent's model, which is returned by name, and those that its other settings
+    /// name.
+    pub(super) fn connect<'s>(
         &self,
         cx: &ModelContext<'_>,
-        delegation: Option<&DelegationConfig>,
+        settings: impl Iterator<Item = &'s String>,
         secrets: &mut Secrets,
     ) -> Result<(String, Models), BuildError> {
         let mut models = Models::default();
@@ -63,10 +63,7 @@ impl ModelSettings {
         for model in &self.children {
             names.push(connect(model, false)?);
         }
-        let settings = delegation.iter();
-        for name in
-            settings.flat_map(|config| config.models.model.iter().chain(&config.models.choices))
-        {
+        for name in settings {
             if !names.contains(name) {
                 names.push(connect(&AgentModel::named(name)?, false)?);
             }

@@ -50,8 +50,9 @@ pub(super) async fn replay(
         ..assembly.session_config(builder.models.recorded_models(), Secrets::default())
     };
     builder.add_replay_settings(&config.tools.settings, recorded.approver);
-    // What children could do is on record.
+    // What children could do is on record; the memory heard of it then.
     config.children.grant = Grant::default();
+    config.memory = None;
     let mode = recorded.approver;
     let replay = Replay::new(recording, config);
     let id = replay.session().id().clone();

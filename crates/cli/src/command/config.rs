@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use deputize_core::ToolName;
+use deputize_core::server_names::{is_tool_of, split_server_tool};
 use deputize_delegate::DELEGATION_TOOLSET;
 use deputize_documents::ProfileError;
-use deputize_mcp::{is_server_name, is_tool_of};
 use deputize_plugin_host::PluginFile;
 
 use crate::args::Config;
@@ -160,9 +160,9 @@ fn tools_of_no_server(loaded: &LoadedConfig) -> Vec<Problem> {
     for (set, entry) in &config.composite_toolsets {
         let key = format!("composite_toolsets.{set}.tools");
         let Some(place) = loaded.origins.get(&key) else { continue };
-        for tool in entry.tools.iter().filter_map(|tool| ToolName::new(tool.as_str()).ok()) {
-            let has_server = || config.mcp_servers.keys().any(|server| is_tool_of(&tool, server));
-            if is_server_name(&tool, &DELEGATION_TOOLSET) && !has_server() {
+        for tool in entry.tools.iter().filter(|tool| ToolName::new(tool.as_str()).is_ok()) {
+            let has_server = || config.mcp_servers.keys().any(|server| is_tool_of(tool, server));
+            if split_server_tool(tool).is_some() && !has_server() {
                 let text = format!(
                     "`{key}`: there is no server for the tool `{tool}`: add it to `mcp_servers`"
                 );

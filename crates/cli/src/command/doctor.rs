@@ -58,7 +58,7 @@ pub(crate) fn doctor(links: &LinkedTools, env: &ProcessEnv, args: &Doctor) -> Re
                 checks.extend(check_skills(composition));
                 let here = AssemblyInput::here(links, &loaded.config, env, &sources);
                 checks.extend(check_profiles(&here));
-                checks.extend(messaging::checks(&composition.messages)?);
+                checks.extend(messaging::checks(&composition.tools.messages)?);
                 #[cfg(feature = "browser")]
                 checks.extend(browser::check(composition, env));
             }
@@ -116,7 +116,7 @@ fn external_agent(config: &Config, env: &ProcessEnv) -> Option<Check> {
 
 /// Checks the skills, and names each file that is none.
 fn check_skills(composition: &AssembledProgram) -> Vec<Check> {
-    let listing = composition.skills.list();
+    let listing = composition.tools.skills.list();
     let faults = listing.faults.iter().map(|fault| Check::less("skills", fault.to_string()));
     let count = format!("{} usable", listing.skills.len());
     std::iter::once(Check::new("skills", Ok(count))).chain(faults).collect()

@@ -264,7 +264,7 @@ async fn ask_first(
     let taken = of_editor && record.approved.is_none();
     let tools = listed.tools.len();
     if of_editor {
-        record.keep(&start, listed);
+        record.record_and_approve(&start, listed);
     } else {
         record.record_listing(&start, listed);
     }

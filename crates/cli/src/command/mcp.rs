@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_core::server_names::server_toolset;
 use deputize_core::wording::count;
 use deputize_mcp::{
     ApprovalStore, McpError, McpErrorKind, ReachError, ServerChange, ServerConfig, ServerListing,
@@ -433,7 +434,7 @@ fn remove(env: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliEr
     let server = server(name, entry, env);
     let path = file::remove(&sources, name)?;
     tell(&format!("removed: mcp {name}, from {}", path.display()));
-    let set = format!("mcp-{name}");
+    let set = server_toolset(name);
     if loaded.config.toolsets.contains(&set) {
         let disable = format_command("tools disable");
         tell(&format!("note: `toolsets` names {set} still: {disable} {set}"));

@@ -4,9 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::server_names::server_of_toolset;
+
 use crate::args::{NewCommand, Project};
 use crate::compose::toolset_names;
-use crate::config::SERVER_TOOLSETS;
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::stdio::print;
@@ -163,7 +164,7 @@ fn name(dir: &Path, wanted: Option<&str>) -> Result<String, NewError> {
     let taken =
         TAKEN.contains(&name.replace('_', "-").as_str()) || KEYWORDS.contains(&name.as_str());
     // The crate's tools are in a toolset of its name.
-    let is_toolset = name.starts_with(SERVER_TOOLSETS) || toolset_names().contains(&name);
+    let is_toolset = server_of_toolset(&name).is_some() || toolset_names().contains(&name);
     match good {
         false => Err(NewError::Name(name)),
         true if taken => Err(NewError::Taken(name)),

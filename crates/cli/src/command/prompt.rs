@@ -9,6 +9,7 @@ use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Request, ToolChoice};
+use deputize_core::server_names::server_of_toolset;
 use deputize_core::{AgentView, CallId, Message, SessionId, ToolName};
 use deputize_delegate::{
     DELEGATION_TOOLSET, DelegationPlan, ParentView, PlanError, Refusal, plan, read,
@@ -21,7 +22,7 @@ use crate::command::run::overrides;
 use crate::compose::{
     AssembledProgram, AssemblyInput, LinkedTools, ModelSelection, TopProfile, load_config, mcp,
 };
-use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
+use crate::config::{FlagValue, ModelOverrides};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -157,7 +158,7 @@ fn of_server(composition: &AssembledProgram, arguments: &Value) -> Option<String
     let mut named = named.filter(|name| missing(name));
     let servers: Vec<String> = mcp::toolsets(&composition.config).collect();
     let name = named.find(|name| servers.iter().any(|server| server == name))?;
-    let server = name.strip_prefix(SERVER_TOOLSETS)?;
+    let server = server_of_toolset(name)?;
     let given = &composition.config.toolsets;
     Some(if given.is_empty() || given.iter().any(|given| given == name) {
         format!(

@@ -15,13 +15,9 @@ use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{Catalog, CatalogEntry, ResourceMap, ToolName, ToolsetName};
-use deputize_cron::JobSettings;
 use deputize_delegate::{DelegationConfig, profile_allows, send_order};
-use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig};
-use deputize_tools::{GrantedRoots, MemorySettings, MessageSettings};
-use deputize_web::Settings as WebSettings;
 
 use super::input::{AssemblyInput, ComposeError};
 use super::linked_tools::linked;
@@ -29,15 +25,11 @@ use super::model::ModelSelection;
 use super::prices::{DollarLimits, MissingPrice};
 use super::prompt_environment::PromptEnvironment;
 use super::resolved_models::ResolvedModels;
-#[cfg(feature = "browser")]
-use super::settings::browser;
-#[cfg(feature = "session-search")]
-use super::settings::session_search;
 use super::settings::{
-    add_composites, browser_warning, check_composites, limits, memory_files, options, prefill,
-    skill_library, tool_settings, toolsets,
+    add_composites, browser_warning, check_composites, limits, options, prefill, toolsets,
 };
-use super::{delegation, external, jobs, mcp, messaging, plugins, web};
+use super::tool_settings::ToolSettings;
+use super::{delegation, external, mcp, plugins};
 use crate::approve::TerminalApprover;
 use crate::config::{Config, ModelOverrides, PluginEntry};
 use crate::exit::CliError;
@@ -52,17 +44,7 @@ pub(crate) struct AssembledProgram {
     pub(crate) warnings: Vec<String>,
     /// The parts of prompts that come from the environment.
     pub(crate) found: PromptEnvironment,
-    settings: deputize_tools::Settings,
-    roots: Arc<GrantedRoots>,
-    pub(crate) skills: SkillLibrary,
-    memory: MemorySettings,
-    web: WebSettings,
-    pub(crate) messages: MessageSettings,
-    jobs: JobSettings,
-    #[cfg(feature = "browser")]
-    browser: deputize_browser::BrowserSettings,
-    #[cfg(feature = "session-search")]
-    session_search: deputize_session_index::SessionSearchSettings,
+    pub(crate) tools: ToolSettings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
 }
@@ -189,11 +171,11 @@ impl AssembledProgram {
         };
         let workspace = Workspace {
             cwd: from.cwd.clone(),
-            protected: from.kept.clone(),
+            protected: from.protected.clone(),
             home: from.environment.var("HOME").map(PathBuf::from),
         };
         let catalog = Arc::new(catalog);
-        let jobs = jobs::settings(from, found.person_available);
+        let tool_settings = ToolSettings::new(from, found.person_available)?;
         Ok(Self {
             config: config.clone(),
             assembly: Assembly {
@@ -209,17 +191,7 @@ impl AssembledProgram {
             },
             warnings,
             found,
-            settings: tool_settings(from),
-            roots: Arc::new(GrantedRoots::of(&from.cwd)),
-            skills: skill_library(from),
-            memory: MemorySettings { files: memory_files(from.environment, Secrets::default()) },
-            web: web::settings(config, from.environment)?,
-            messages: messaging::settings(config, from.environment, &from.clock),
-            jobs,
-            #[cfg(feature = "browser")]
-            browser: browser(config),
-            #[cfg(feature = "session-search")]
-            session_search: session_search(from.environment),
+            tools: tool_settings,
             servers,
         })
     }
@@ -271,7 +243,7 @@ impl AssembledProgram {
     /// Returns the settings by which tools report whether they can be used.
     pub(crate) fn tool_settings(&self) -> ResourceMap {
         let settings = ResourceMap::default();
-        self.insert_tool_settings(&settings, &Secrets::default());
+        self.tools.insert_into(&settings, &Secrets::default());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
             settings.get_or_insert_with(|| Person::new(terminal));
@@ -279,29 +251,12 @@ impl AssembledProgram {
         settings
     }
 
-    /// Inserts the settings of the tools, which keep these secrets out of what they write.
-    fn insert_tool_settings(&self, settings: &ResourceMap, secrets: &Secrets) {
-        let secrets = || secrets.clone();
-        settings.get_or_insert_with(|| self.settings.clone());
-        settings.share(Arc::clone(&self.roots));
-        settings.get_or_insert_with(|| self.skills.clone());
-        settings.get_or_insert_with(|| self.memory.clone().with_secrets(&secrets()));
-        settings.get_or_insert_with(|| WebSettings { secrets: secrets(), ..self.web.clone() });
-        settings
-            .get_or_insert_with(|| MessageSettings { secrets: secrets(), ..self.messages.clone() });
-        settings.get_or_insert_with(|| JobSettings { secrets: secrets(), ..self.jobs.clone() });
-        #[cfg(feature = "browser")]
-        settings.get_or_insert_with(|| self.browser.clone());
-        #[cfg(feature = "session-search")]
-        settings.get_or_insert_with(|| self.session_search.clone());
-    }
-
     /// Returns the parts of a session. The caller adds the approver and the observers.
     pub(crate) fn session_config(&self, chosen: ResolvedModels) -> SessionConfig {
         let secrets = chosen.secrets.clone();
         let config = self.assembly.session_config(chosen.models, chosen.secrets);
-        self.insert_tool_settings(&config.tools.settings, &secrets);
-        self.roots.remove_leftovers();
+        self.tools.insert_into(&config.tools.settings, &secrets);
+        self.tools.remove_leftovers();
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }

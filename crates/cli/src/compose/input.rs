@@ -11,8 +11,8 @@ use deputize_core::prompt::FillError;
 use deputize_core::{CatalogError, Clock};
 use deputize_runtime::SystemClock;
 
-use super::kept;
 use super::linked_tools::LinkedTools;
+use super::protected_folders::protected_folders;
 use crate::config::{Config, ModelOverrides, Sources};
 use crate::process_env::ProcessEnv;
 
@@ -28,7 +28,7 @@ pub(crate) struct AssemblyInput<'a> {
     /// The program's directory in the person's home, if there is one.
     pub(crate) home: Option<PathBuf>,
     /// Files of this program itself, which no agent may write.
-    pub(crate) kept: BTreeSet<PathBuf>,
+    pub(crate) protected: BTreeSet<PathBuf>,
     /// Whether the project's own files are read: instructions, skills and profiles.
     pub(crate) project_files: bool,
     /// The profile of the top agent, if it has one.
@@ -50,7 +50,7 @@ impl<'a> AssemblyInput<'a> {
         let home = sources.home();
         let clock = Arc::new(SystemClock);
         let reported = BTreeSet::new();
-        let kept = kept::of(environment, sources);
+        let protected = protected_folders(environment, sources);
         let overrides = ModelOverrides::default();
         let project_files = sources.project_files;
         Self {
@@ -60,7 +60,7 @@ impl<'a> AssemblyInput<'a> {
             overrides,
             cwd,
             home,
-            kept,
+            protected,
             project_files,
             profile: None,
             clock,

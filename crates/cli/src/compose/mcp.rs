@@ -9,6 +9,7 @@ use deputize_agent::is_secret_name;
 use deputize_agent::mcp::{KnownServer, ServerOffers};
 use deputize_core::ResourceMap;
 use deputize_core::sanitize::Secrets;
+use deputize_core::server_names::{server_of_toolset, server_toolset};
 use deputize_core::setting_names::SettingNames;
 use deputize_mcp::{
     ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, Servers, WORKSPACE,
@@ -64,7 +65,7 @@ pub(crate) fn approval_store_of(
 /// Returns whether the top agent has a server's tools. It always has those of a server added for
 /// the session.
 pub(crate) fn is_wanted(config: &Config, name: &str) -> bool {
-    let wanted = |set: &String| set.strip_prefix("mcp-") == Some(name);
+    let wanted = |set: &String| server_of_toolset(set) == Some(name);
     let of_editor = config.mcp_servers.get(name).is_some_and(|entry| entry.of_editor);
     config.toolsets.is_empty() || of_editor || config.toolsets.iter().any(wanted)
 }
@@ -77,8 +78,9 @@ fn hint_commands() -> HintCommands {
 /// Explains why no agent has a server's tools if `toolsets` leaves them out, and what to do.
 pub(crate) fn not_given(config: &Config, name: &str) -> Option<String> {
     (!is_wanted(config, name)).then(|| {
+        let toolset = server_toolset(name);
         format!(
-            "no agent is given it: `toolsets` is a list without mcp-{name} ({} mcp-{name})",
+            "no agent is given it: `toolsets` is a list without {toolset} ({} {toolset})",
             format_command("tools enable")
         )
     })
@@ -87,12 +89,12 @@ pub(crate) fn not_given(config: &Config, name: &str) -> Option<String> {
 /// Returns the toolsets of the servers that an editor added.
 pub(super) fn toolsets_of_editor(config: &Config) -> impl Iterator<Item = String> {
     let named = config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor);
-    named.map(|(name, _)| format!("mcp-{name}"))
+    named.map(|(name, _)| server_toolset(name))
 }
 
 /// Returns the toolsets of the configured servers.
 pub(crate) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
-    config.mcp_servers.keys().map(|name| format!("mcp-{name}"))
+    config.mcp_servers.keys().map(|name| server_toolset(name))
 }
 
 /// Returns how to reach a configured server.

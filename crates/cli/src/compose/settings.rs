@@ -9,19 +9,18 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::message::{AssistantMessage, UserMessage};
 use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::Secrets;
+use deputize_core::server_names::{server_of_toolset, split_server_tool};
 use deputize_core::setting_names::SettingNames;
 use deputize_core::tool::ToolsetParts;
 use deputize_core::{Catalog, Message, ToolName, ToolsetName};
 use deputize_documents::{ProfileLibrary, SkillLibrary};
-use deputize_mcp::is_server_name;
 use deputize_runtime::{Budgets, Heartbeat};
 use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::input::{AssemblyInput, ComposeError};
 use super::mcp;
 use crate::config::{
-    BROWSER_TOOLSET, Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
-    built_without, nearest,
+    BROWSER_TOOLSET, Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, built_without, nearest,
 };
 use crate::process_env::ProcessEnv;
 
@@ -94,10 +93,7 @@ pub(crate) fn missing_tools(
     config: &Config,
     catalog: &Catalog,
 ) -> impl Iterator<Item = (String, ComposeError)> {
-    let of_server = |tool: &str| {
-        let name = ToolName::new(tool);
-        name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::DELEGATION_TOOLSET))
-    };
+    let of_server = |tool: &str| ToolName::new(tool).is_ok() && split_server_tool(tool).is_some();
     let named = config.composite_toolsets.iter();
     let named = named.flat_map(|(set, entry)| entry.tools.iter().map(move |tool| (set, tool)));
     let missing = named.filter(move |(_, tool)| catalog.get(tool).is_none() && !of_server(tool));
@@ -131,7 +127,7 @@ pub(super) fn toolsets(
             }
         } else if !OPTIONAL_TOOLSETS.contains(&name.as_str())
             // Why a server's tools are not to be had was told already.
-            && !name.starts_with(SERVER_TOOLSETS)
+            && server_of_toolset(&name).is_none()
         {
             if let Some(entry) = catalog.get(&name) {
                 let hint = format!("that is a tool of the toolset `{}`", entry.toolset);
@@ -247,7 +243,8 @@ pub(crate) fn browser_warning(config: &Config) -> Option<String> {
     is_missing.then(|| warning.to_owned())
 }
 
-pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
+/// Returns the settings of the built-in tools.
+pub(super) fn built_in(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
     let config = from.config;
     deputize_tools::Settings {
         files: deputize_tools::FileLimits {

@@ -148,7 +148,11 @@ pub(crate) fn forget(
 }
 
 /// Keeps the token of a sign-in.
-pub(crate) fn keep(name: &str, token: &StoredToken, env: &ProcessEnv) -> Result<(), CliError> {
+pub(crate) fn store_token(
+    name: &str,
+    token: &StoredToken,
+    env: &ProcessEnv,
+) -> Result<(), CliError> {
     let store = store(env)?;
     let _lock = lock(&store, name, token.server())?;
     store.write(name, token).map_err(CliError::failed)

@@ -2,12 +2,13 @@
 
 use deputize_core::profile::Profile;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_core::server_names::server_of_toolset;
 use deputize_documents::{ProfileDocument, ProfileError};
 use serde_json::json;
 
 use super::input::{AssemblyInput, did_you_mean};
 use super::profile_library;
-use crate::config::{Config, ModelOverrides, OPTIONAL_TOOLSETS, SERVER_TOOLSETS, nearest};
+use crate::config::{Config, ModelOverrides, OPTIONAL_TOOLSETS, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 
@@ -98,7 +99,7 @@ pub(crate) fn unknown_toolsets<'p>(profile: &'p Profile, from: &AssemblyInput<'_
     let is_known = |name: &str| {
         known_toolsets(from).any(|known| known == name)
             || OPTIONAL_TOOLSETS.contains(&name)
-            || name.starts_with(SERVER_TOOLSETS)
+            || server_of_toolset(name).is_some()
     };
     let names = profile.tools.toolsets.iter().flatten().map(|name| name.as_str());
     names.filter(|name| !is_known(name)).collect()

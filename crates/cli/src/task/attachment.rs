@@ -80,7 +80,7 @@ impl Attachment {
     }
 
     /// Writes the file, for this user alone. The folder may not be there yet.
-    pub(crate) fn keep(&self) -> Result<(), SaveError> {
+    pub(crate) fn save(&self) -> Result<(), SaveError> {
         let Some((path, bytes)) = &self.file else { return Ok(()) };
         let folder = path.parent().unwrap_or(Path::new("/"));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
@@ -191,7 +191,7 @@ mod tests {
         let folder = home.path().join("s");
         for (text, name) in [("first", "stdin.txt"), ("second", "stdin-2.txt")] {
             let bytes = text.as_bytes().to_vec();
-            Attachment::new(bytes, 1, &folder, &Secrets::default()).keep().unwrap();
+            Attachment::new(bytes, 1, &folder, &Secrets::default()).save().unwrap();
             let path = folder.join(name);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);

@@ -10,8 +10,7 @@ const BUNDLED: &str = "---\nname: look\ndescription: Looks.\n---\nLook.\n";
 const ALIASES: ToolAliases = ToolAliases {
     names: &[("Edit", &["edit_file"]), ("Read", &["read_file"]), ("Shell", &["terminal"])],
     denials: &[("Edit", &["edit_file", "patch"]), ("Note", &["patch"])],
-    servers: "mcp__",
-    server_toolsets: "mcp-",
+    has_servers: true,
 };
 
 struct ProfilePlaces {

@@ -94,7 +94,7 @@ impl MessagesParser {
             return Ok(StreamStatus::More);
         }
         match json::parse(data) {
-            Ok(json) => self.take(name, StreamEvent::new(&json, data), live),
+            Ok(json) => self.read_event(name, StreamEvent::new(&json, data), live),
             Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
                     if self.data("", line, live)? == StreamStatus::Done {
@@ -107,7 +107,7 @@ impl MessagesParser {
         }
     }
 
-    fn take(
+    fn read_event(
         &mut self,
         name: &str,
         event: StreamEvent<'_>,
@@ -132,7 +132,7 @@ impl MessagesParser {
             "message_delta" => {
                 self.begun = true;
                 self.stopped(value.get("delta").unwrap_or(value))?;
-                self.usage.take(value.get("usage"));
+                self.usage.add_usage(value.get("usage"));
             }
             "message_stop" => {
                 self.begun = true;
@@ -182,7 +182,7 @@ impl MessagesParser {
         if let Some(model) = model {
             model.clone_into(&mut self.model);
         }
-        self.usage.take(message.get("usage"));
+        self.usage.add_usage(message.get("usage"));
     }
 
     fn stopped(&mut self, delta: &Json<'_>) -> Result<(), StreamError> {

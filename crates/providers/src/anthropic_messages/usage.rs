@@ -23,11 +23,11 @@ pub(super) struct UsageCount {
 
 impl UsageCount {
     /// Takes a `usage` object, or what is in its place.
-    pub(super) fn take(&mut self, usage: Option<&Json<'_>>) {
+    pub(super) fn add_usage(&mut self, usage: Option<&Json<'_>>) {
         let Some(usage) = usage else { return };
         if let Some([.., last]) = usage.get("iterations").and_then(Json::as_array) {
             let mut counted = Self::default();
-            counted.take(Some(last));
+            counted.add_usage(Some(last));
             self.context_input = Some(counted.usage().input).filter(|input| *input > 0);
             self.iterations = Some(Box::new(Self::sum(usage.get("iterations"))));
         }
@@ -57,7 +57,7 @@ impl UsageCount {
         let mut sum = Self::default();
         for usage in iterations.and_then(Json::as_array).into_iter().flatten() {
             let mut one = Self::default();
-            one.take(Some(usage));
+            one.add_usage(Some(usage));
             sum.input = sum.input.saturating_add(one.input);
             sum.read = sum.read.saturating_add(one.read);
             sum.written = sum.written.saturating_add(one.written);

@@ -75,8 +75,8 @@ impl Calls {
             self.0.push(PartialCall { index: piece.index, ..PartialCall::default() });
         }
         let Some(call) = self.0.get_mut(place) else { return Ok(None) };
-        call.own.take(value, raw);
-        Ok(call.take(&piece, marked))
+        call.own.add_member(value, raw);
+        Ok(call.add_piece(&piece, marked))
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -164,7 +164,7 @@ impl PartialCall {
     }
 
     /// Takes a piece; says whether it changed anything.
-    fn take(&mut self, piece: &CallPiece<'_>, marked: bool) -> Option<usize> {
+    fn add_piece(&mut self, piece: &CallPiece<'_>, marked: bool) -> Option<usize> {
         let before = (self.id.is_empty(), self.name.len());
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);

@@ -26,7 +26,7 @@ pub(super) struct ExtraMembers(BTreeMap<String, String>);
 
 impl ExtraMembers {
     /// Takes what is not usual in a piece of a call. A later piece counts for more.
-    pub(super) fn take(&mut self, value: &Json<'_>, raw: Option<&str>) {
+    pub(super) fn add_member(&mut self, value: &Json<'_>, raw: Option<&str>) {
         let mut odd = odd(value).peekable();
         if odd.peek().is_none() {
             return;

@@ -307,7 +307,7 @@ impl PartialItem {
     }
 
     /// Takes a text out, its parts put together with `between`.
-    pub(super) fn take(&mut self, part: TextPart, between: &str) -> String {
+    pub(super) fn take_text(&mut self, part: TextPart, between: &str) -> String {
         let texts = split_off(&mut self.texts, part).into_values().map(Utf16Text::into_string);
         let mut texts = texts.filter(|text| !text.is_empty());
         let Some(mut whole) = texts.next() else { return String::new() };
@@ -322,8 +322,8 @@ impl PartialItem {
     pub(super) fn take_reasoning(&mut self) -> String {
         let shown = self.shown_reasoning.unwrap_or(TextPart::Summary);
         let other = if shown == TextPart::Summary { TextPart::Thought } else { TextPart::Summary };
-        let reasoning = self.take(shown, "\n\n");
-        if reasoning.is_empty() { self.take(other, "\n\n") } else { reasoning }
+        let reasoning = self.take_text(shown, "\n\n");
+        if reasoning.is_empty() { self.take_text(other, "\n\n") } else { reasoning }
     }
 }
 

@@ -64,7 +64,7 @@ impl ResponsesParser {
             return Ok(StreamStatus::Done);
         }
         match json::parse(data) {
-            Ok(json) => self.take(ResponseEvent { json: &json, text: data, name }, live),
+            Ok(json) => self.read_event(ResponseEvent { json: &json, text: data, name }, live),
             Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for data in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
                     if self.data(SseEvent { name: "", data }, live)? == StreamStatus::Done {
@@ -77,7 +77,7 @@ impl ResponsesParser {
         }
     }
 
-    fn take(
+    fn read_event(
         &mut self,
         event: ResponseEvent<'_>,
         live: &mut DeltaFn<'_>,
@@ -446,14 +446,14 @@ impl EventParser for ResponsesParser {
 fn append(reply: &mut Reply, refusal: &mut String, mut item: PartialItem) -> Option<OutputSlot> {
     match item.kind {
         ItemKind::Message => {
-            refusal.push_str(&item.take(TextPart::Refusal, ""));
-            let text = item.take(TextPart::Text, "");
+            refusal.push_str(&item.take_text(TextPart::Refusal, ""));
+            let text = item.take_text(TextPart::Text, "");
             join(&mut reply.text, &text);
             let chars = text.chars().count();
             (chars > 0).then_some(OutputSlot::Text { chars, phase: item.phase })
         }
         ItemKind::Call => {
-            let arguments = mended(&item.take(TextPart::Arguments, ""));
+            let arguments = mended(&item.take_text(TextPart::Arguments, ""));
             reply.calls.push(RawCall { name: item.name, arguments });
             Some(OutputSlot::Calls(1))
         }

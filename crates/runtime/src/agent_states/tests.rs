@@ -19,7 +19,7 @@ use crate::session::top_agent;
 
 /// What happens next to the top agent, or to its child.
 #[derive(Debug, Clone, Copy)]
-enum Happening {
+enum HistoryStep {
     /// A call whose result has one of these sources.
     Read(&'static str),
     /// A call that makes a nested one, whose result has this source.
@@ -35,16 +35,16 @@ enum Happening {
     Resume,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn history_step() -> impl Strategy<Value = HistoryStep> {
     let source = || proptest::sample::select(&["web:a", "web:b", "mcp:m", "tool:look"][..]);
     prop_oneof![
-        3 => source().prop_map(Happening::Read),
-        1 => source().prop_map(Happening::ReadNested),
-        2 => source().prop_map(Happening::ChildRead),
-        2 => any::<bool>().prop_map(|is_fork| Happening::ChildStart { is_fork }),
-        2 => Just(Happening::ChildEnd),
-        2 => Just(Happening::Compact),
-        1 => Just(Happening::Resume),
+        3 => source().prop_map(HistoryStep::Read),
+        1 => source().prop_map(HistoryStep::ReadNested),
+        2 => source().prop_map(HistoryStep::ChildRead),
+        2 => any::<bool>().prop_map(|is_fork| HistoryStep::ChildStart { is_fork }),
+        2 => Just(HistoryStep::ChildEnd),
+        2 => Just(HistoryStep::Compact),
+        1 => Just(HistoryStep::Resume),
     ]
 }
 
@@ -182,20 +182,20 @@ impl RecordedSession {
         self.record(&top(), Event::Compaction(Box::new(compaction)));
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match (happening, self.child.clone()) {
-            (Happening::Read(source), _) => self.read(&top(), source, false),
-            (Happening::ReadNested(source), _) => self.read(&top(), source, true),
-            (Happening::ChildRead(source), Some(child)) => self.read(&child, source, false),
-            (Happening::ChildStart { is_fork }, None) => self.start_child(is_fork),
-            (Happening::ChildEnd, Some(child)) => {
+    fn apply(&mut self, step: HistoryStep) {
+        match (step, self.child.clone()) {
+            (HistoryStep::Read(source), _) => self.read(&top(), source, false),
+            (HistoryStep::ReadNested(source), _) => self.read(&top(), source, true),
+            (HistoryStep::ChildRead(source), Some(child)) => self.read(&child, source, false),
+            (HistoryStep::ChildStart { is_fork }, None) => self.start_child(is_fork),
+            (HistoryStep::ChildEnd, Some(child)) => {
                 self.end_child(&child);
                 self.child = None;
             }
-            (Happening::Compact, _) => self.compact(),
-            (Happening::Resume, _) => self.states = AgentStates::of(&self.records),
-            (Happening::ChildRead(_) | Happening::ChildEnd, None)
-            | (Happening::ChildStart { .. }, Some(_)) => {}
+            (HistoryStep::Compact, _) => self.compact(),
+            (HistoryStep::Resume, _) => self.states = AgentStates::of(&self.records),
+            (HistoryStep::ChildRead(_) | HistoryStep::ChildEnd, None)
+            | (HistoryStep::ChildStart { .. }, Some(_)) => {}
         }
     }
 
@@ -250,19 +250,19 @@ fn replied(iteration: u32, reply: Reply) -> Event {
 proptest! {
     #[test]
     fn what_was_read_from_outside_never_shrinks(
-        happenings in proptest::collection::vec(happening(), 0..40),
+        steps in proptest::collection::vec(history_step(), 0..40),
     ) {
         let mut session = RecordedSession::begun();
         let mut before = session.outside();
-        for happening in happenings {
-            session.happen(happening);
+        for step in steps {
+            session.apply(step);
             let now = session.outside();
             for (agent, read) in &before {
-                prop_assert!(read.iter().all(|it| now[agent].contains(it)), "{:?}: {} lost some", happening, agent);
+                prop_assert!(read.iter().all(|it| now[agent].contains(it)), "{:?}: {} lost some", step, agent);
             }
             for (agent, read) in &now {
-                prop_assert_eq!(read, &session.said_by_messages(agent), "{:?}", happening);
-                prop_assert_eq!(read, &session.replayed(agent), "{:?}", happening);
+                prop_assert_eq!(read, &session.said_by_messages(agent), "{:?}", step);
+                prop_assert_eq!(read, &session.replayed(agent), "{:?}", step);
             }
             prop_assert_eq!(&now, &RecordedSession {
                 states: AgentStates::of(&session.records), ..RecordedSession::default()

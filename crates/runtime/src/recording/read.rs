@@ -68,7 +68,7 @@ impl Recording {
                 scan.recording.torn = line.len() as u64;
                 break;
             }
-            scan.take(&line)?;
+            scan.read_line(&line)?;
         }
         Ok(scan.recording)
     }
@@ -220,7 +220,7 @@ impl RecordingScan {
         Self { path, recording, pending, order, next: 0, number: 1 }
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<(), RecordingError> {
+    fn read_line(&mut self, line: &[u8]) -> Result<(), RecordingError> {
         let taken = whole(line).and_then(|line| self.sort(line));
         taken.map_err(|what| RecordingError::damaged(&self.path, self.number, &what))
     }

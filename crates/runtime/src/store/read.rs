@@ -382,7 +382,7 @@ struct BadLine {
 
 impl<T> RecordScan<T> {
     /// Takes a line; gives the damage after which no more is read.
-    fn take(
+    fn read_line(
         &mut self,
         line: &[u8],
         number: u64,
@@ -453,7 +453,7 @@ pub(super) fn scan<T>(
     while damage.is_none() && next(&mut line)? > 0 {
         number += 1;
         bytes += line.len() as u64;
-        damage = scan.take(&line, number, &mut record);
+        damage = scan.read_line(&line, number, &mut record);
     }
     let RecordScan { records, good_bytes, ends, durable, bad } = scan;
     let last = usize::try_from(durable).unwrap_or(usize::MAX).checked_sub(1);

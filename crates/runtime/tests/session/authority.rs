@@ -1,6 +1,7 @@
 //! Authority along every path that a real session takes: children made, made again, taken up
 //! after a kill, under another parent, other tools and other limits than before.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use deputize_core::{
 use deputize_runtime::{ChildConfig, Continue, Models, Session, SessionConfig, SessionDir};
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -282,13 +284,17 @@ fn grants() -> impl Strategy<Value = Grant> {
         all.map(|number| ToolName::literal(TOOLS[number])).collect::<BTreeSet<_>>()
     });
     let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
-    let models = proptest::collection::btree_set(0..MODELS.len(), 1..MODELS.len())
-        .prop_map(|some| some.into_iter().map(|number| MODELS[number].to_owned()).collect());
+    let models = proptest::collection::btree_set(0..MODELS.len(), 1..MODELS.len());
+    // Most have the model that most children ask: who may ask none has no children to look at.
+    let models = (models, proptest::bool::weighted(0.8)).prop_map(|(some, with_first)| {
+        let all = with_first.then_some(0).into_iter().chain(some);
+        all.map(|number| MODELS[number].to_owned()).collect()
+    });
     (
         proptest::option::weighted(0.7, tools),
         proptest::option::weighted(0.5, models),
         proptest::option::of(proptest::sample::select(modes.to_vec())),
-        proptest::option::weighted(0.3, 0..3_u32),
+        proptest::option::weighted(0.15, 0..3_u32),
         proptest::option::of(any::<bool>()),
     )
         .prop_map(|(tools, models, approver, spawn_depth, network)| Grant {
@@ -302,15 +308,16 @@ fn grants() -> impl Strategy<Value = Grant> {
 }
 
 fn trees() -> impl Strategy<Value = PlannedChild> {
-    let node = |background| (grants(), 0..MODELS.len(), proptest::bool::weighted(background));
+    let model = || prop_oneof![4 => Just(0), 1 => 1..MODELS.len()];
+    let node = move |background| (grants(), model(), proptest::bool::weighted(background));
     let leaf = node(0.5).prop_map(|(grant, model, background)| PlannedChild {
         grant,
         model,
         background,
         ..PlannedChild::default()
     });
-    let tree = leaf.prop_recursive(3, 8, 3, move |inner| {
-        let children = proptest::collection::vec(inner, 0..3);
+    let tree = leaf.prop_recursive(3, 12, 3, move |inner| {
+        let children = proptest::collection::vec(inner, 1..3);
         (node(0.3), children).prop_map(|((grant, model, background), children)| PlannedChild {
             grant,
             model,
@@ -326,7 +333,7 @@ fn trees() -> impl Strategy<Value = PlannedChild> {
 fn programs() -> impl Strategy<Value = SessionProgram> {
     let some = || proptest::collection::btree_set(1..TOOLS.len(), 0..2);
     let down = proptest::collection::btree_set(0..MODELS.len(), 0..2);
-    (some(), some(), down, grants(), grants(), 1..4_u32).prop_map(
+    (some(), some(), down, grants(), grants(), prop_oneof![1 => Just(1), 5 => 2..4_u32]).prop_map(
         |(left_out, changed, down, mut root, children, levels)| {
             // Else there is no tree.
             root.models.iter_mut().for_each(|some| _ = some.insert(MODELS[0].to_owned()));
@@ -336,23 +343,45 @@ fn programs() -> impl Strategy<Value = SessionProgram> {
     )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+/// Whether a child of a child lived.
+fn has_grandchild(seen: &AuthorityLog) -> bool {
+    seen.lived.lock().keys().any(|id| id.ancestors().count() > 1)
+}
 
-    #[test]
-    fn every_agent_that_ever_lives_has_what_its_parent_has_and_was_granted(
-        tree in trees(), first in programs(), later in programs(), cut in any::<prop::sample::Index>(),
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// Generated cases of [`every_agent_that_ever_lives_has_what_its_parent_has_and_was_granted`].
+const CASES: u32 = 48;
+/// How many of them must have a living grandchild at the start; about half have one.
+const GRANDCHILD_CASES: usize = 12;
+/// The same after the resume, which cuts the session anywhere.
+const RESUMED_GRANDCHILD_CASES: usize = 6;
+
+#[test]
+fn every_agent_that_ever_lives_has_what_its_parent_has_and_was_granted() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = ProptestConfig {
+        cases: CASES,
+        source_file: Some(file!()),
+        test_name: Some(concat!(module_path!(), "::every_agent_that_ever_lives")),
+        ..ProptestConfig::default()
+    };
+    let cases = (trees(), programs(), programs(), any::<prop::sample::Index>());
+    let (begun_with, resumed_with) = (Cell::new(0), Cell::new(0));
+    let checked = TestRunner::new(config).run(&cases, |(tree, first, later, cut)| {
         runtime.block_on(async {
             let folder = tempfile::tempdir().unwrap();
             let seen = begun(folder.path(), &first, &tree).await;
+            begun_with.set(begun_with.get() + usize::from(has_grandchild(&seen)));
             holds(&seen, &first)?;
             let records = SessionDir::new(folder.path()).read(&id()).unwrap().records.len();
             let (seen, _) = resumed(folder.path(), 1 + cut.index(records), &later).await;
+            resumed_with.set(resumed_with.get() + usize::from(has_grandchild(&seen)));
             holds(&seen, &later)
-        })?;
-    }
+        })
+    });
+    checked.unwrap_or_else(|failure| panic!("{failure}"));
+    let found = (begun_with.get(), resumed_with.get());
+    assert!(found.0 >= GRANDCHILD_CASES, "grandchildren in {found:?} of {CASES} cases");
+    assert!(found.1 >= RESUMED_GRANDCHILD_CASES, "grandchildren in {found:?} of {CASES} cases");
 }
 
 fn granted(tools: &[&'static str]) -> Grant {

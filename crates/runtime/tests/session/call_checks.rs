@@ -19,9 +19,9 @@ use crate::fixture::{World, config, decl, results, spec};
 
 /// A tool whose calls are checked: by number, one is refused, one asks, one makes the
 /// check panic, one the call, and the checks of two do not end by themselves.
-struct Checked(ToolSpec);
+struct CheckingTool(ToolSpec);
 
-impl Tool for Checked {
+impl Tool for CheckingTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -97,7 +97,7 @@ where
         ..config(world, rule)
     };
     let mut catalog = (*config.tools.catalog).clone();
-    let tool = Arc::new(Checked(ToolSpec::effectful(decl("checked"), Effects::Unknown)));
+    let tool = Arc::new(CheckingTool(ToolSpec::effectful(decl("checked"), Effects::Unknown)));
     let origin = Origin::Linked { krate: "test".into() };
     let toolset = ToolsetName::literal("test");
     catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();

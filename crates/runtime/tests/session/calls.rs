@@ -101,9 +101,9 @@ async fn the_mark_of_a_secret_is_searched_for_and_written_nowhere() {
     assert_eq!(actual, [refused, refused]);
 }
 
-struct NoActing;
+struct ActDenial;
 
-impl Policy for NoActing {
+impl Policy for ActDenial {
     fn judge(&self, tool: &ToolSpec, _: &Value, _: &std::path::Path, _: &AgentView) -> Verdict {
         match tool.decl.name.as_str() {
             "act" => Verdict::Deny(Denial {
@@ -124,7 +124,7 @@ async fn a_denied_call_does_not_run_and_the_model_learns_by_whom() {
         let calls = Reply::calls("rule", [("act", json!({})), ("look", json!({}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
     };
-    let config = SessionConfig { policy: Arc::new(NoActing), ..config(&world, rule) };
+    let config = SessionConfig { policy: Arc::new(ActDenial), ..config(&world, rule) };
     run(folder.path(), spec(folder.path()), config, &Cancel::new()).await;
     assert_eq!(world.done(), Vec::<String>::new());
     insta::assert_snapshot!(results(&world));

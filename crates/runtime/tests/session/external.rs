@@ -167,9 +167,9 @@ fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> SessionC
 }
 
 /// Says that poking never happens.
-struct NoPoking;
+struct PokeDenial;
 
-impl deputize_core::Policy for NoPoking {
+impl deputize_core::Policy for PokeDenial {
     fn judge(
         &self,
         _: &deputize_core::ToolSpec,
@@ -190,7 +190,7 @@ async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
     use deputize_core::Policy;
     use deputize_core::policy::AllowAll;
     let open: Arc<dyn Policy> = Arc::new(AllowAll);
-    for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
+    for (policy, allowed) in [(open, true), (Arc::new(PokeDenial), false)] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
         let config = SessionConfig { policy, ..with_programs(&world, &["program works"]) };

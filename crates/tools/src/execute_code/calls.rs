@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use super::clock::ScriptClock;
 use super::message::{ScriptCall, ScriptCallError, ScriptCallReader, reply_line};
 use crate::CodeLimits;
-use crate::shown::shown;
+use crate::display_name::display_name;
 
 /// The tools that a script may call.
 pub(super) const TOOLS: [&str; 7] =
@@ -129,7 +129,7 @@ impl<'a> ScriptCalls<'a> {
     /// Returns why a call is not made; `None` if it is.
     fn refusal(&self, call: &ScriptCall) -> Option<String> {
         if !TOOLS.contains(&call.tool.as_str()) {
-            let tool = shown(&call.tool);
+            let tool = display_name(&call.tool);
             return Some(format!("a script cannot call {tool}, only {}", TOOLS.join(", ")));
         }
         let most = self.limits.calls;

@@ -13,7 +13,7 @@ use deputize_core::{Clock, Resource};
 
 use super::message_error::MessageError;
 use super::target::MessageTarget;
-use crate::shown::shown;
+use crate::display_name::display_name;
 
 /// Seconds in which a message must be delivered, unless set otherwise.
 pub const MESSAGE_SECONDS: u32 = 30;
@@ -64,7 +64,7 @@ impl MessageSettings {
     pub(super) fn check(&self, target: &str, text: &str) -> Result<&MessageTarget, MessageError> {
         let Some(to) = self.targets.get(target) else {
             let known = self.targets.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return Err(MessageError::Unknown { name: shown(target), known });
+            return Err(MessageError::Unknown { name: display_name(target), known });
         };
         self.check_text(text)?;
         match to {

@@ -21,10 +21,10 @@ use deputize_process::{
 use super::args::Args;
 use crate::Settings;
 use crate::background::{BackgroundCommands, NewCommand, StartedCommand};
+use crate::display_name::display_name;
 use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
 use crate::shell_state;
-use crate::shown::shown;
 use crate::spill::{self, SpillError};
 
 /// Time in which a background command that ends at once is seen to end.
@@ -75,7 +75,7 @@ impl RunningShell {
     /// Refuses, once, a command that assumes a lost directory.
     fn must_know_its_place(&mut self, cx: &ToolCx) -> Result<(), ToolError> {
         let Some(RestoreNote::Lost(why)) = &self.news else { return Ok(()) };
-        let here = shown(&self.state.cwd.to_string_lossy());
+        let here = display_name(&self.state.cwd.to_string_lossy());
         let refused = ToolError::refused(format!(
             "nothing was run: the directory and variables that this shell had before the program \
              was started again are lost ({why}); the next command starts in {here} without them"
@@ -87,7 +87,7 @@ impl RunningShell {
     }
 
     /// Saves the state for a later run of the program; returns a note if that fails.
-    async fn keep(&self, cx: &ToolCx) -> Option<String> {
+    async fn save_state(&self, cx: &ToolCx) -> Option<String> {
         let path = shell_state::path(cx);
         let base = self.base.clone();
         let state = self.state.clone();
@@ -155,7 +155,7 @@ impl RunningShell {
         output.notes.extend(not_kept.map(|why| describe_error(&why)));
         output.notes.extend(durable_pid.zip(path).map(|(pid, path)| {
             let path = path.display();
-            let place = shown(&first_directory(&cx.agent).to_string_lossy());
+            let place = display_name(&first_directory(&cx.agent).to_string_lossy());
             format!(
                 "durable: it goes on after this session, as PID {pid}; it runs in {place} with the \
                  shell's first variables; its output is in {path}"
@@ -209,7 +209,7 @@ impl RunningShell {
         };
         let before = self.state.clone();
         let done = self.shell.run(&self.owner, &mut self.state, script, cx.cancel.token()).await;
-        let unkept = if self.state == before { None } else { self.keep(cx).await };
+        let unkept = if self.state == before { None } else { self.save_state(cx).await };
         let ShellOutcome { finished, state, .. } = match done {
             Ok(done) => done,
             Err(_) if cx.cancel.is_cancelled() => return Err(ToolError::Cancelled(Box::default())),
@@ -218,13 +218,13 @@ impl RunningShell {
         let mut output = output(&finished, not_kept);
         let restored = self.news.take().is_some();
         if restored {
-            let then = shown(&before.cwd.to_string_lossy());
+            let then = display_name(&before.cwd.to_string_lossy());
             output.notes.insert(0, format!("shell restored: directory is {then}"));
         }
         output.notes.extend(state_notes(&state).into_iter().chain(unkept));
         if self.state.cwd != before.cwd {
-            let now = shown(&self.state.cwd.to_string_lossy());
-            let others = shown(&cx.agent.spec.cwd.to_string_lossy());
+            let now = display_name(&self.state.cwd.to_string_lossy());
+            let others = display_name(&cx.agent.spec.cwd.to_string_lossy());
             output.notes.push(if self.state.cwd == cx.agent.spec.cwd {
                 format!("this shell is in {now} now")
             } else {
@@ -308,7 +308,8 @@ fn state_notes(state: &StateChange) -> Option<String> {
     match state {
         StateChange::Updated { dropped } if dropped.is_empty() => None,
         StateChange::Updated { dropped } => {
-            let names: Vec<_> = dropped.iter().map(|name| shown(&name.to_string_lossy())).collect();
+            let names: Vec<_> =
+                dropped.iter().map(|name| display_name(&name.to_string_lossy())).collect();
             let names = names.join(", ");
             Some(format!(
                 "not kept for the next command, because programs run what it names: {names}"

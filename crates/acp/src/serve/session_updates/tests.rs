@@ -119,7 +119,7 @@ impl Bench {
         let parent = (!top).then(root);
         let depth = u32::from(!top);
         let record = Record { seq, at: 0, agent: agent.clone(), parent, depth, event };
-        json(self.0.take(&record))
+        json(self.0.add_record(&record))
     }
 }
 

@@ -75,10 +75,10 @@ impl JobSession {
         outcome.error = error.or(outcome.error);
         composition.servers.catch_up().await;
         composition.servers.close().await;
-        self.keep(&outcome, zone).await
+        self.store_outcome(&outcome, zone).await
     }
 
-    async fn keep(&self, outcome: &Outcome, zone: &TimeZone) -> JobOutcome {
+    async fn store_outcome(&self, outcome: &Outcome, zone: &TimeZone) -> JobOutcome {
         let mut done = JobOutcome { answer: None, ..JobOutcome::of(outcome) };
         let status = done.status;
         let text = match (&outcome.text, &outcome.error) {
@@ -118,7 +118,7 @@ impl JobSession {
 
     async fn send(&self, answer: &JobAnswer) -> Result<(), String> {
         let Some(target) = &self.job.output else { return Ok(()) };
-        let messages = &self.begun.composition.messages;
+        let messages = &self.begun.composition.tools.messages;
         let sent = answer.send(target, messages, &self.shared.processes).await;
         sent.map_err(|error| CliError::failed(error).in_one_line())
     }

@@ -1,12 +1,11 @@
 //! Which toolsets of a job the configuration does not have, and what to do.
 
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::server_names::server_of_toolset;
 use deputize_cron::Job;
 
 use crate::compose::{mcp, missing_feature, toolsets_within};
-use crate::config::{
-    BROWSER_TOOLSET, Config, ConfigSource, LoadedConfig, SERVER_TOOLSETS, nearest,
-};
+use crate::config::{BROWSER_TOOLSET, Config, ConfigSource, LoadedConfig, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -101,7 +100,7 @@ fn missing(config: &Config, env: &ProcessEnv, toolset: &str) -> Option<String> {
     if is_known || env.toolsets.is_empty() || !config.plugins.is_empty() {
         return None;
     }
-    if toolset.starts_with(SERVER_TOOLSETS) {
+    if server_of_toolset(toolset).is_some() {
         return Some(format!("no server of `mcp_servers` gives the toolset `{shown}`"));
     }
     let near = nearest(toolset, env.toolsets.iter().map(String::as_str));

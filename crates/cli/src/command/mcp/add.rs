@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_mcp::{ServerRecord, WORKSPACE, server_name};
+use deputize_mcp::{ServerLimits, ServerRecord, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -74,7 +74,7 @@ pub(super) fn add(env: &ProcessEnv, args: &AddServer) -> Result<(), CliError> {
     }
     let path = file::add(&sources, name, &written(args, start_in))?;
     let mut record = ServerRecord::default();
-    record.keep(&start, listed);
+    record.record_and_approve(&start, listed);
     approval_store(env)?.write(name, &start, &record).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
     in_the_file(args).into_iter().for_each(|note| tell(&note));
@@ -156,7 +156,7 @@ fn entry(args: &AddServer, cwd: Option<String>) -> McpServer {
         cwd,
         url: args.url.clone(),
         headers: pairs(&args.header),
-        start_timeout_seconds: args.start_timeout.unwrap_or(McpServer::START_TIMEOUT_SECONDS),
+        start_timeout_seconds: args.start_timeout.unwrap_or(ServerLimits::START_SECONDS),
         ..McpServer::default()
     }
 }

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::{ConfiguredServer, ask, load_sources, missing};
 use crate::args::{LoginArgs, Settings};
-use crate::compose::sign_in::{client, forget, keep};
+use crate::compose::sign_in::{client, forget, store_token};
 use crate::config::{LoadedConfig, McpServer};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -108,7 +108,7 @@ pub(super) fn login(env: &ProcessEnv, args: &LoginArgs) -> Result<(), CliError> 
         }
         signed_in => signed_in?,
     };
-    keep(name, &token, env)?;
+    store_token(name, &token, env)?;
     if let Ok(mut configured) = ConfiguredServer::of(env, &loaded, name) {
         configured.keep_wants_sign_in(name)?;
     }

@@ -149,7 +149,7 @@ mod tests {
             cwd: if args.len() > 1 { WORKSPACE.to_owned() } else { String::new() },
             digest: args.concat(),
         };
-        record.keep(&start(&["-y"]), before);
+        record.record_and_approve(&start(&["-y"]), before);
         let now = ServerListing {
             server: Some("weather 1.0".into()),
             protocol: "2025-11-25".into(),

@@ -125,7 +125,7 @@ pub(crate) fn replay(
         cwd: cwd.clone(),
         home: None,
         // No tool runs.
-        kept: BTreeSet::new(),
+        protected: BTreeSet::new(),
         project_files: false,
         // It is in what was found.
         profile: None,

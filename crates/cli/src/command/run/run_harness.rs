@@ -351,7 +351,7 @@ fn write_run_files(
     recorder: Option<&SessionRecorder>,
     material: Option<&Attachment>,
 ) -> Result<(), CliError> {
-    material.map_or(Ok(()), Attachment::keep).map_err(CliError::failed)?;
+    material.map_or(Ok(()), Attachment::save).map_err(CliError::failed)?;
     recorder.map_or(Ok(()), check_recorder)
 }
 

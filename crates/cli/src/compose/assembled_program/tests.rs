@@ -5,6 +5,7 @@ use deputize_core::agent::Role;
 use deputize_core::authority::ApproverMode;
 use deputize_core::clock::FixedClock;
 use deputize_core::{AgentView, SessionId};
+use deputize_tools::GrantedRoots;
 
 use super::*;
 use crate::compose::{LinkedTools, environment_secrets, toolset_names};
@@ -33,7 +34,7 @@ impl Bench {
             environment: &self.env,
             overrides: ModelOverrides::default(),
             home: Some(cwd.clone()),
-            kept: BTreeSet::from([cwd.join("own")]),
+            protected: BTreeSet::from([cwd.join("own")]),
             cwd,
             clock: Arc::new(FixedClock(START)),
             profile: None,
@@ -284,6 +285,6 @@ fn the_offline_model_names_only_providers_that_are_known() {
 #[cfg(feature = "browser")]
 #[test]
 fn browsers_have_the_same_limits_unless_set_in_the_program_and_its_library() {
-    let limits = Bench::new().compose(&[]).unwrap().browser.limits;
+    let limits = Bench::new().compose(&[]).unwrap().tools.browser.limits;
     assert_eq!(limits, deputize_browser::BrowserLimits::default());
 }

@@ -7,7 +7,7 @@ use deputize_core::wording::count;
 const NAME_CHARS: usize = 400;
 
 /// A path or file name on one line, with everything invisible made visible.
-pub(crate) fn shown(name: &str) -> String {
+pub(crate) fn display_name(name: &str) -> String {
     let mut line = sanitize::for_question(name).replace('\n', "\\u{a}");
     if let Some((at, _)) = line.char_indices().nth(NAME_CHARS) {
         let left_out = line.chars().count() - NAME_CHARS;
@@ -30,8 +30,11 @@ mod tests {
 
     #[test]
     fn a_name_cannot_break_its_line_or_hide() {
-        assert_eq!(shown("a\nb\u{202e}c\u{1b}[2J"), "a\\u{a}b\\u{202e}c\\u{1b}[2J");
-        assert_eq!(shown(&"x".repeat(450)), format!("{}… [+50 characters]", "x".repeat(400)));
-        assert_eq!(shown("two  spaces"), "two  spaces");
+        assert_eq!(display_name("a\nb\u{202e}c\u{1b}[2J"), "a\\u{a}b\\u{202e}c\\u{1b}[2J");
+        assert_eq!(
+            display_name(&"x".repeat(450)),
+            format!("{}… [+50 characters]", "x".repeat(400))
+        );
+        assert_eq!(display_name("two  spaces"), "two  spaces");
     }
 }

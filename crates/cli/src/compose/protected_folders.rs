@@ -1,5 +1,5 @@
-//! Where this program, and git at another place than usual, keep what they obey: no agent writes
-//! there, wherever it works.
+//! The folders where this program, and git at another place than usual, keep what they obey: no
+//! agent writes there, wherever it works.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use deputize_agent::protected_paths;
 use crate::config::Sources;
 use crate::process_env::ProcessEnv;
 
-/// The folders of the configuration and of the state, and the configuration file.
-pub(super) fn of(env: &ProcessEnv, sources: &Sources) -> BTreeSet<PathBuf> {
+/// Returns the folders of the configuration and of the state, and the configuration file.
+pub(super) fn protected_folders(env: &ProcessEnv, sources: &Sources) -> BTreeSet<PathBuf> {
     let folders = sources.homes().chain(env.states());
     protected_paths(&env.variables, &sources.cwd, folders, sources.config_file.clone())
 }
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folders_are_kept_by_name_and_where_links_lead() {
+    fn the_folders_are_protected_by_name_and_where_links_lead() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for name in ["dotfiles/deputize", "user/.config"] {
@@ -41,7 +41,7 @@ mod tests {
             env: env.variables.clone(),
             ..Sources::default()
         };
-        let kept = of(&env, &sources);
+        let protected = protected_folders(&env, &sources);
         let names = [
             "dotfiles/deputize",
             "given.yaml",
@@ -55,7 +55,7 @@ mod tests {
         ];
         let mut all = BTreeSet::from(names.map(|name| base.join(name)));
         all.insert(PathBuf::from(".deputize"));
-        assert_eq!(kept, all);
+        assert_eq!(protected, all);
         // The files of git, wherever variables put them.
         let xdg = base.join("xdg");
         let pairs = [
@@ -63,12 +63,15 @@ mod tests {
             ("GIT_CONFIG_GLOBAL", "git/global"),
             ("GIT_CONFIG_SYSTEM", ""),
         ];
-        let kept = of(&ProcessEnv::for_tests(&pairs), &sources);
+        let protected = protected_folders(&ProcessEnv::for_tests(&pairs), &sources);
         for file in ["xdg/git/config", "user/git/global"] {
-            assert!(kept.contains(&base.join(file)), "{file}: {kept:?}");
+            assert!(protected.contains(&base.join(file)), "{file}: {protected:?}");
         }
         // In such a folder other files are anybody's.
-        let kept = of(&env, &Sources { cwd: base.join("own"), ..sources });
-        assert!(!kept.contains(&base.join("own")) && kept.contains(&base.join("own/config.yaml")));
+        let protected = protected_folders(&env, &Sources { cwd: base.join("own"), ..sources });
+        assert!(
+            !protected.contains(&base.join("own"))
+                && protected.contains(&base.join("own/config.yaml"))
+        );
     }
 }

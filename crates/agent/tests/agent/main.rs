@@ -22,6 +22,8 @@ use deputize_tools::MessageTarget;
 use parking_lot::Mutex;
 use serde_json::json;
 
+mod settings;
+
 const SECRET: &str = "sk-very-secret-1234";
 
 fn env() -> Vec<(OsString, OsString)> {
