@@ -6,7 +6,7 @@ use deputize_requirements::require;
 use deputize_testkit::MockServer;
 use serde_json::json;
 
-use super::{chromium, click, host, settings, site, type_text};
+use super::{chromium, click, host, open, results, settings, site, type_text};
 use crate::program::{Lab, model, sees};
 use crate::tools::{calls_in_order, results_read};
 
@@ -47,4 +47,30 @@ async fn a_question_names_the_element_and_its_page() {
     let results = results_read(&server, count);
     assert!(results[3].contains("there is no element [99] on this page"), "{}", results[3]);
     assert!(results[5].contains("no page is open"), "{}", results[5]);
+}
+
+/// Elements of a page that are no buttons, links or fields by their kind.
+#[tokio::test]
+async fn what_takes_the_focus_or_can_be_edited_is_used_as_buttons_and_fields_are() {
+    require!(chromium());
+    let site = MockServer::start_with(site).await.unwrap();
+    let html = "<title>Focus</title>\
+        <div tabindex=0 onclick='this.textContent=`Pressed`'>Press <b>me</b></div>\
+        <div contenteditable>old <i>text</i></div>\
+        <span tabindex=-1 onclick='document.title=`Spanned`'>Span</span>\
+        <iframe srcdoc='<body contenteditable>in a frame'></iframe>\
+        <div onclick='1'>without a number</div>";
+    let calls =
+        vec![open(&site, html), click(1), type_text(2, "new"), click(3), type_text(4, "also new")];
+    let actual = results(&Lab::new(), &site, &["--approve", "auto"], calls).await;
+    for (actual, wanted) in actual.iter().zip([
+        "page \"Focus\"\n[1] generic \"Press me\"\n[2] generic = \"old text\" (editable)\n\
+         [3] generic \"Span\"\nframe\n [4] generic = \"in a frame\" (editable)\nwithout a number\n",
+        "[1] generic \"Pressed\"",
+        "[2] generic = \"new\" (focused) (editable)",
+        "page \"Spanned\"\n",
+        "[4] generic = \"also new\"",
+    ]) {
+        assert!(actual.contains(wanted), "{actual}\n--- wanted ---\n{wanted}");
+    }
 }
