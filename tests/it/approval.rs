@@ -10,7 +10,7 @@ use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 
-use crate::program::{ChatRequest, Lab, ProgramEnd, model, sees};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model, sees};
 
 /// A command that leaves a file behind, with a part that only its middle has.
 pub(crate) fn long_command(bytes: usize) -> String {
@@ -224,4 +224,26 @@ async fn a_question_about_a_text_of_several_lines_shows_its_lines() {
         person.write_all(b"n\n").unwrap();
         running.end().await.with_code(0);
     }
+}
+
+#[tokio::test]
+async fn what_a_question_tells_beside_the_arguments_has_no_secret_in_it() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/memory")).unwrap();
+    let entry = "# About the work\n- The canary is svc-canary-87654321.\n";
+    fs::write(lab.path("home/memory/work.md"), entry).unwrap();
+    let server = model(|asked: &ChatRequest| {
+        let remove = json!({"action": "remove", "topic": "work", "old": "canary is"});
+        MockAnswer::reply(&match asked.results().len() {
+            0 => Reply::calls("mock", [("memory", remove)]),
+            _ => Reply::text("mock", "Done."),
+        })
+    })
+    .await;
+    let mut command = lab.run_command(&server, &["--approve", "auto", "Go"]);
+    command.env("SERVICE_TOKEN_2", "svc-canary-87654321");
+    let ended = RunningProgram::start(command).end().await.with_code(0);
+    let shown = "present entry: \"The canary is [redacted:SERVICE_TOKEN_2].\"";
+    assert!(ended.err.contains(shown), "{}", ended.err);
+    lab.holds_no("svc-canary-87654321", &ended);
 }

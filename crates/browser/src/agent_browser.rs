@@ -18,6 +18,10 @@ use crate::page_watch::{PageState, SettleOutcome};
 use crate::refusals::Refusal;
 use crate::settings::BrowserSettings;
 
+/// Characters of an address.
+const ADDRESS_CHARS: usize = 500;
+/// Characters of an element in a question.
+const ELEMENT_CHARS: usize = 500;
 /// Reasons of the proxy in one result.
 const SHOWN_REFUSALS: usize = 5;
 
@@ -53,6 +57,15 @@ impl Resource for AgentBrowser {
     }
 }
 
+/// An element of the page that is open, as a person is shown it.
+#[derive(Debug)]
+pub(crate) struct ShownElement {
+    /// Its role, name and state, as the page said them last.
+    pub(crate) shown: String,
+    /// The address of its page.
+    pub(crate) page: String,
+}
+
 /// The places of a session's browsers.
 #[derive(Debug)]
 struct BrowserPlaces(Arc<Semaphore>);
@@ -78,6 +91,17 @@ impl AgentBrowser {
             }
             None => false,
         }
+    }
+
+    /// Returns the element of a number on the agent's page.
+    pub(crate) async fn element(&self, number: u32) -> Result<ShownElement, BrowserError> {
+        let running = self.running.lock().await;
+        let page = running.as_ref().ok_or(BrowserError::NoPage)?.page();
+        let element = page.element(number)?;
+        Ok(ShownElement {
+            shown: for_terminal_line(&element.shown, ELEMENT_CHARS),
+            page: for_terminal_line(&page.watch.state().url, ADDRESS_CHARS),
+        })
     }
 
     /// Does something with the agent's page, and returns the page from a byte of its text on.
@@ -229,7 +253,8 @@ impl PageView {
             content.push('…');
         }
         content.push_str(text.get(start..end).unwrap_or_default());
-        let mut notes = vec![format!("address: {}", for_terminal_line(&self.state.url, 500))];
+        let mut notes =
+            vec![format!("address: {}", for_terminal_line(&self.state.url, ADDRESS_CHARS))];
         if let Some(status @ 400..) = self.state.status {
             notes.push(format!("the server answered {status}"));
         }

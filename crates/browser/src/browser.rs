@@ -94,6 +94,11 @@ impl Browser {
         Ok(Self { page, process, owner, proxy, _messages: messages, _place: place, profile })
     }
 
+    /// Its page.
+    pub(crate) const fn page(&self) -> &Page {
+        &self.page
+    }
+
     /// Its page, and what its proxy refused.
     pub(crate) fn parts(&mut self) -> (&mut Page, &Proxy) {
         (&mut self.page, &self.proxy)

@@ -29,6 +29,7 @@ mod browser;
 mod browser_error;
 mod chromium_program;
 mod devtools;
+mod element_line;
 mod element_refs;
 mod element_script;
 #[cfg(feature = "fuzz")]

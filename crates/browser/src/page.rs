@@ -152,7 +152,8 @@ impl Page {
         Ok(found)
     }
 
-    fn element(&self, number: u32) -> Result<ElementRef, RefError> {
+    /// Returns the element of a number on the page that is open.
+    pub(crate) fn element(&self, number: u32) -> Result<ElementRef, RefError> {
         self.refs.get(number, self.watch.state().document).cloned()
     }
 

@@ -6,39 +6,13 @@ use deputize_core::truncate::truncate_with_ellipsis;
 use deputize_core::wording::one_line;
 
 use crate::ax_node::{AxNode, AxTree};
+use crate::element_line::{ElementName, NAME_CHARS, NodesById, can_be_used, element_line};
 use crate::element_refs::{ElementRef, ElementRefs};
 
-/// Characters of a name or a value in a line.
-const NAME_CHARS: usize = 200;
 /// Levels of elements inside each other that are followed.
 const DEPTH: usize = 400;
 /// Levels by which lines are moved in.
 const INDENT: usize = 8;
-
-/// Roles of elements that can be used. They get numbers.
-const USABLE: [&str; 21] = [
-    "DisclosureTriangle",
-    "button",
-    "checkbox",
-    "combobox",
-    "gridcell",
-    "link",
-    "listbox",
-    "menuitem",
-    "menuitemcheckbox",
-    "menuitemradio",
-    "option",
-    "popUpButton",
-    "radio",
-    "scrollbar",
-    "searchbox",
-    "slider",
-    "spinbutton",
-    "switch",
-    "tab",
-    "textbox",
-    "treeitem",
-];
 
 /// Roles of elements that have a line of their own although they cannot be used.
 const SHOWN: [&str; 29] = [
@@ -117,8 +91,6 @@ struct Position<'n> {
     said: &'n str,
 }
 
-type NodesById<'n> = BTreeMap<&'n str, &'n AxNode>;
-
 impl PageWriter<'_> {
     fn write_tree(&mut self, tree: &AxTree, indent: usize, depth: usize) {
         let nodes: NodesById<'_> =
@@ -136,7 +108,7 @@ impl PageWriter<'_> {
         &mut self,
         node: &'n AxNode,
         nodes: &NodesById<'n>,
-        position: Position<'n>,
+        position: Position<'_>,
         seen: &mut BTreeSet<&'n str>,
     ) {
         if position.depth > DEPTH {
@@ -166,7 +138,7 @@ impl PageWriter<'_> {
         &mut self,
         node: &'n AxNode,
         nodes: &NodesById<'n>,
-        position: Position<'n>,
+        position: Position<'_>,
         seen: &mut BTreeSet<&'n str>,
     ) {
         let role = node.role.as_str();
@@ -180,8 +152,7 @@ impl PageWriter<'_> {
             let line = format!("entries: {}", entries.join(", "));
             return self.write_line(position.indent, &line);
         }
-        let is_usable = !node.ignored
-            && (USABLE.contains(&role) || (node.is("focusable") && node.is("editable")));
+        let is_usable = !node.ignored && can_be_used(node);
         let has_line = !node.ignored
             && (is_usable
                 || SHOWN.contains(&role)
@@ -189,7 +160,8 @@ impl PageWriter<'_> {
         if !has_line {
             return self.write_children(node, nodes, position, seen);
         }
-        let line = element_line(node);
+        let name = ElementName::of(node, nodes);
+        let line = element_line(node, &name);
         let number = node.backend_id.filter(|_| is_usable).map(|node| {
             let shown = line.clone();
             self.refs.number(ElementRef { node, shown })
@@ -207,12 +179,7 @@ impl PageWriter<'_> {
         }
         let inner = Position {
             indent: position.indent + 1,
-            said: match node.name.as_str() {
-                "" => position.said,
-                // Only the beginning of it is in the line.
-                name if name.chars().nth(NAME_CHARS).is_some() => "",
-                name => name,
-            },
+            said: name.said(node).unwrap_or(position.said),
             ..position
         };
         self.write_children(node, nodes, inner, seen);
@@ -294,197 +261,5 @@ fn is_other_space(c: char) -> bool {
     c.is_whitespace() && c != ' ' && c != '\t'
 }
 
-/// An element in a line: role, name, value and state.
-fn element_line(node: &AxNode) -> String {
-    let mut line = match node.role.as_str() {
-        "Iframe" => "frame".to_owned(),
-        "DisclosureTriangle" => "button".to_owned(),
-        role => one_line(role),
-    };
-    let level = node.property("level");
-    if line == "heading" && !level.is_empty() {
-        line.push_str(&format!(" {}", one_line(&level)));
-    }
-    if !node.name.trim().is_empty() {
-        line.push_str(&format!(
-            " \"{}\"",
-            truncate_with_ellipsis(&one_line(&node.name), NAME_CHARS)
-        ));
-    }
-    if !node.value.trim().is_empty() && node.value != node.name {
-        line.push_str(&format!(
-            " = \"{}\"",
-            truncate_with_ellipsis(&one_line(&node.value), NAME_CHARS)
-        ));
-    }
-    for state in ["checked", "pressed", "selected", "disabled", "required", "readonly", "focused"] {
-        match node.property(state).as_str() {
-            "true" => line.push_str(&format!(" ({state})")),
-            "mixed" => line.push_str(&format!(" (partly {state})")),
-            _ => {}
-        }
-    }
-    match node.property("expanded").as_str() {
-        "true" => line.push_str(" (expanded)"),
-        "false" => line.push_str(" (collapsed)"),
-        _ => {}
-    }
-    if !matches!(node.property("invalid").as_str(), "" | "false") {
-        line.push_str(" (invalid)");
-    }
-    line
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// A node with its children, as the browser sends them: in a list, by id.
-    fn flat(node: &Value, parent: Option<&str>, nodes: &mut Vec<Value>) -> String {
-        let id = format!("{}", nodes.len() + 1);
-        let place = nodes.len();
-        nodes.push(Value::Null);
-        let children = node["children"].as_array().cloned().unwrap_or_default();
-        let children: Vec<String> =
-            children.iter().map(|child| flat(child, Some(&id), nodes)).collect();
-        let properties = node["properties"].as_object().cloned().unwrap_or_default();
-        let properties = properties.into_iter();
-        let properties: Vec<Value> = properties
-            .map(|(name, value)| json!({"name": name, "value": {"type": "x", "value": value}}))
-            .collect();
-        let text = |name: &str| json!({"type": "x", "value": node[name]});
-        nodes[place] = json!({
-            "nodeId": id, "parentId": parent, "ignored": false, "role": text("role"),
-            "name": text("name"), "value": text("value"), "childIds": children,
-            "backendDOMNodeId": 100 + place, "properties": properties,
-        });
-        id
-    }
-
-    fn tree(root: &Value) -> AxTree {
-        let mut nodes = Vec::new();
-        flat(root, None, &mut nodes);
-        serde_json::from_value(json!({"nodes": nodes})).unwrap()
-    }
-
-    fn written(root: &Value) -> String {
-        let frames = PageFrames { main: tree(root), inner: BTreeMap::new() };
-        page_text(&frames, &mut ElementRefs::default())
-    }
-
-    #[test]
-    fn a_page_is_its_text_and_its_elements() {
-        let text = |text: &str| json!({"role": "StaticText", "name": text});
-        let page = json!({"role": "RootWebArea", "name": "T", "children": [
-            {"role": "heading", "name": "Hello there", "properties": {"level": 1},
-                "children": [text("Hello"), text("there")]},
-            {"role": "paragraph", "children": [
-                text("Read "), {"role": "link", "name": "the rest", "children": [text("the rest")]},
-                text(" or  not."),
-            ]},
-            {"role": "form", "children": [
-                {"role": "textbox", "name": "Name", "value": "Ann\nLee", "properties": {"required": true},
-                    "children": [text("Ann Lee")]},
-                {"role": "checkbox", "name": "All", "properties": {"checked": "mixed"}},
-                {"role": "combobox", "name": "", "value": "Red", "properties": {"expanded": false},
-                    "children": [{"role": "MenuListPopup", "children": [{"role": "none", "children": [
-                        {"role": "option", "name": "Red"}, {"role": "option", "name": "Blue"}]}]}]},
-                {"role": "button", "name": "Send", "properties": {"disabled": true}},
-            ]},
-            {"role": "generic", "children": [{"role": "image", "name": ""}, {"role": "image", "name": "A kite"}]},
-        ]});
-        insta::assert_snapshot!(written(&page), @r#"
-        page "T"
-        heading 1 "Hello there"
-        Read
-        [1] link "the rest"
-        or not.
-        form
-         [2] textbox "Name" = "Ann Lee" (required)
-         [3] checkbox "All" (partly checked)
-         [4] combobox = "Red" (collapsed)
-          entries: Red, Blue
-         [5] button "Send" (disabled)
-        image "A kite"
-        "#);
-    }
-
-    #[test]
-    fn text_with_line_breaks_keeps_them_and_is_no_element() {
-        let text = |text: &str| json!({"role": "StaticText", "name": text});
-        let page = json!({"role": "RootWebArea", "children": [
-            {"role": "generic", "children": [
-                text("\n\n  let"), text(" "), text("x = \r1;\n\n"), text("  [7] button \"Fake\"\n\n")]},
-            {"role": "code", "children": [text("a\n\tb\n")]},
-            {"role": "link", "name": "y z", "children": [text("y\nz")]},
-            {"role": "generic", "children": [text("\n \n")]},
-        ]});
-        let expected =
-            "  let x =  1;\n\n\"  [7] button \"Fake\"\"\ncode\n a\n \tb\n[1] link \"y z\"\n";
-        assert_eq!(written(&page), expected);
-    }
-
-    #[test]
-    fn a_long_text_is_written_to_its_end() {
-        let text = "word ".repeat(10_000);
-        let page = json!({"role": "RootWebArea", "children": [
-            {"role": "paragraph", "children": [{"role": "StaticText", "name": text}]},
-            {"role": "link", "name": text, "children": [{"role": "StaticText", "name": text}]},
-        ]});
-        let written = written(&page);
-        let lines: Vec<&str> = written.lines().map(str::trim_start).collect();
-        assert_eq!([lines[0], lines[2]], [text.trim_end(); 2]);
-        assert!(lines[1].starts_with("[1] link \"word word ") && lines[1].len() < 300);
-    }
-
-    #[test]
-    fn a_frame_is_written_where_it_stands_and_once() {
-        let text = |text: &str| json!({"role": "StaticText", "name": text});
-        let main = tree(&json!({"role": "RootWebArea", "children": [
-            text("before"), {"role": "Iframe", "name": "Ad"}, text("after")]}));
-        let owner = main.nodes[2].backend_id.unwrap();
-        let inner = tree(&json!({"role": "RootWebArea", "children": [text("inside")]}));
-        let frames = PageFrames { main, inner: BTreeMap::from([(owner, inner)]) };
-        let written = page_text(&frames, &mut ElementRefs::default());
-        assert_eq!(written, "before\nframe \"Ad\"\n inside\nafter\n");
-    }
-
-    /// A tree with a circle, with missing nodes, and without a root is written as far as it goes.
-    #[test]
-    fn a_broken_tree_is_no_trouble() {
-        let read = |nodes: Value| {
-            let main = serde_json::from_value(json!({"nodes": nodes})).unwrap();
-            page_text(&PageFrames { main, ..PageFrames::default() }, &mut ElementRefs::default())
-        };
-        let button = |id: &str, parent: Option<&str>, children: &[&str]| {
-            json!({"nodeId": id, "parentId": parent, "childIds": children,
-                "role": {"value": "button"}, "name": {"value": id}, "backendDOMNodeId": 1})
-        };
-        let circle = [
-            button("r", None, &["a"]),
-            button("a", Some("r"), &["b", "x"]),
-            button("b", Some("a"), &["a"]),
-        ];
-        assert_eq!(read(json!(circle)), "page \"r\"\n[1] button \"a\"\n [1] button \"b\"\n");
-        assert_eq!(read(json!([button("a", Some("b"), &[])])), "");
-        assert_eq!(read(json!([])), "");
-    }
-
-    proptest::proptest! {
-        /// Whatever names a page has, its lines are lines, and only an element begins with a number.
-        #[test]
-        fn a_name_makes_no_line_of_its_own(name in ".*", value in ".*", text in ".*") {
-            let page = json!({"role": "RootWebArea", "children": [
-                {"role": "button", "name": name, "value": value},
-                {"role": "StaticText", "name": format!("x[9] {text}").get(1..)},
-            ]});
-            let written = written(&page);
-            let lines: Vec<&str> = written.split('\n').collect();
-            proptest::prop_assert_eq!(lines.len(), 3);
-            proptest::prop_assert!(lines[0].starts_with("[1] button"));
-            proptest::prop_assert!(lines[1].starts_with("\"[9]"));
-        }
-    }
-}
+mod tests;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use deputize_core::tool::{CallRisk, spec_of};
+use deputize_core::tool::{CallCheck, CallRisk, spec_of};
 use deputize_core::{
-    ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult, ToolCx,
-    ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    AgentView, ArgumentRole, Availability, Effects, Example, ResourceMap, Subject, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::agent_browser::{AgentBrowser, PageAction};
 use crate::browser_error::BrowserError;
@@ -111,6 +111,23 @@ async fn act(action: PageAction, offset: usize, cx: &ToolCx) -> ToolCallResult {
     Box::pin(browser.act(action, offset, cx)).await
 }
 
+/// Fails if a number names no element that could be used.
+async fn check_element(number: u32, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+    let browser = cx.agent.store.get_or_insert_with(AgentBrowser::default);
+    let names = &BrowserSettings::of(&cx.agent.session.settings).setting_names;
+    let named = browser.element(number).await;
+    named.map(|_| CallCheck::Accepted).map_err(|error| error.into_tool_error(names))
+}
+
+/// Names an element and its page: the number alone says nothing to a person.
+async fn element_details(number: u32, agent: &AgentView) -> Map<String, Value> {
+    let browser = agent.store.get_or_insert_with(AgentBrowser::default);
+    // Of a number without an element the call will tell.
+    let Ok(element) = browser.element(number).await else { return Map::new() };
+    let details = [("element shown as", element.shown), ("page", element.page)];
+    details.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect()
+}
+
 impl TypedTool for BrowserOpen {
     type Args = OpenArgs;
 
@@ -174,6 +191,14 @@ impl TypedTool for BrowserClick {
         availability(settings)
     }
 
+    async fn check(&self, args: ClickArgs, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        check_element(args.element, cx).await
+    }
+
+    async fn question_details(&self, args: ClickArgs, agent: &AgentView) -> Map<String, Value> {
+        element_details(args.element, agent).await
+    }
+
     async fn run(&self, args: ClickArgs, cx: &ToolCx) -> ToolCallResult {
         act(PageAction::Click(args.element), 0, cx).await
     }
@@ -196,6 +221,14 @@ impl TypedTool for BrowserType {
 
     fn availability(&self, settings: &ResourceMap) -> Availability {
         availability(settings)
+    }
+
+    async fn check(&self, args: TypeArgs, cx: &ToolCx) -> Result<CallCheck, ToolError> {
+        check_element(args.element, cx).await
+    }
+
+    async fn question_details(&self, args: TypeArgs, agent: &AgentView) -> Map<String, Value> {
+        element_details(args.element, agent).await
     }
 
     async fn run(&self, args: TypeArgs, cx: &ToolCx) -> ToolCallResult {

@@ -43,6 +43,8 @@ pub(crate) struct TerminalApprover {
     /// What is drawn on the terminal meanwhile; `None` if nothing is.
     screen: Option<Arc<Screen>>,
     terminal: PathBuf,
+    /// How long an answer is waited for.
+    timeout: Duration,
     turn: Mutex<()>,
 }
 
@@ -54,13 +56,20 @@ impl TerminalApprover {
 
     /// The same while nothing is drawn on it.
     pub(crate) fn without_screen() -> Self {
-        Self { screen: None, terminal: PathBuf::from(TERMINAL), turn: Mutex::new(()) }
+        Self {
+            screen: None,
+            terminal: PathBuf::from(TERMINAL),
+            timeout: ANSWER_TIMEOUT,
+            turn: Mutex::new(()),
+        }
     }
 
     async fn answer(&self, question: &Question, cancel: &Cancel) -> ApprovalAnswer {
         let text = words(question);
-        let work =
-            move |terminal: &Path, stop: &AtomicBool| converse(terminal, &text, RUN_IT, stop);
+        let timeout = self.timeout;
+        let work = move |terminal: &Path, stop: &AtomicBool| {
+            converse(terminal, &text, RUN_IT, timeout, stop)
+        };
         match self.in_turn(work, cancel).await {
             Ok(answer) => answer,
             Err(AskError::Cancelled) => ApprovalAnswer::no(CANCELLED),
@@ -110,22 +119,25 @@ impl TerminalApprover {
         let text = question_words(question);
         let prompt = question_prompt(question);
         let asked = question.clone();
+        let timeout = self.timeout;
         let work = move |terminal: &Path, stop: &AtomicBool| {
             let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
             if is_background(&terminal) {
                 return Ok(None);
             }
-            let typed = talk(&mut terminal, &text, &prompt, stop)?;
+            let typed = talk(&mut terminal, &text, &prompt, timeout, stop)?;
             let again = match &typed {
                 TypedInput::Line(line) => unknown_number(line, &asked),
                 TypedInput::Closed | TypedInput::Nothing => None,
             };
-            again.map_or(Ok(typed), |text| talk(&mut terminal, &text, &prompt, stop)).map(Some)
+            again
+                .map_or(Ok(typed), |text| talk(&mut terminal, &text, &prompt, timeout, stop))
+                .map(Some)
         };
         match self.in_turn(work, cancel).await {
             Ok(Some(TypedInput::Line(line))) => PersonAnswer::Text(meant(&line, question)),
             Ok(Some(TypedInput::Nothing)) => {
-                PersonAnswer::TimedOut { seconds: ANSWER_TIMEOUT.as_secs() }
+                PersonAnswer::TimedOut { seconds: self.timeout.as_secs() }
             }
             Ok(Some(TypedInput::Closed)) => {
                 PersonAnswer::Nobody("the terminal is closed".to_owned())
@@ -283,7 +295,8 @@ fn is_background(terminal: &File) -> bool {
 
 /// Asks the person something before anything is on the screen. Who cannot be asked says no.
 pub(crate) fn confirmed(text: &str, question: &str) -> bool {
-    let answer = converse(Path::new(TERMINAL), text, question, &AtomicBool::new(false));
+    let answer =
+        converse(Path::new(TERMINAL), text, question, ANSWER_TIMEOUT, &AtomicBool::new(false));
     answer.is_ok_and(|answer| answer.allowed)
 }
 
@@ -292,13 +305,14 @@ fn converse(
     terminal: &Path,
     text: &str,
     question: &str,
+    timeout: Duration,
     stop: &AtomicBool,
 ) -> io::Result<ApprovalAnswer> {
     let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
     if is_background(&terminal) {
         return Ok(ApprovalAnswer::no("no user in front: this program is in the background"));
     }
-    let line = talk(&mut terminal, text, &format!("{question} [y/N] "), stop)?;
+    let line = talk(&mut terminal, text, &format!("{question} [y/N] "), timeout, stop)?;
     if !matches!(line, TypedInput::Line(_)) {
         terminal.write_all(b"no\n")?;
     }
@@ -315,6 +329,7 @@ fn talk(
     terminal: &mut File,
     text: &str,
     prompt: &str,
+    timeout: Duration,
     stop: &AtomicBool,
 ) -> io::Result<TypedInput> {
     terminal.write_all(text.as_bytes())?;
@@ -324,7 +339,7 @@ fn talk(
     }
     tcflush(&*terminal, QueueSelector::IFlush)?;
     terminal.write_all(prompt.as_bytes())?;
-    read_line(terminal, stop)
+    read_line(terminal, timeout, stop)
 }
 
 /// Only a plain yes is one.
@@ -339,8 +354,8 @@ enum TypedInput {
     Nothing,
 }
 
-fn read_line(terminal: &mut File, stop: &AtomicBool) -> io::Result<TypedInput> {
-    let end = Instant::now() + ANSWER_TIMEOUT;
+fn read_line(terminal: &mut File, timeout: Duration, stop: &AtomicBool) -> io::Result<TypedInput> {
+    let end = Instant::now() + timeout;
     let mut line = Vec::new();
     while Instant::now() < end && !stop.load(Ordering::Acquire) {
         if !is_readable(terminal)? {

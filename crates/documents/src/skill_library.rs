@@ -217,14 +217,14 @@ impl SkillLibrary {
         Err(SkillError::NotYours { name: name.to_owned(), origin })
     }
 
-    /// Returns the sources that the mark of a skill of the person names, broken or not.
+    /// Returns the `SKILL.md` of a skill of the person, broken or not; empty if it has none.
     ///
     /// # Errors
     /// If the skill is not the person's, or its file is there and cannot be read.
-    pub fn own_sources(&self, name: &str) -> Result<Vec<String>, SkillError> {
+    pub fn own_text(&self, name: &str) -> Result<String, SkillError> {
         let path = self.own_folder(name)?.join(SKILL_FILE);
         if !path.is_file() {
-            return Ok(Vec::new());
+            return Ok(String::new());
         }
         let mut bytes = Vec::new();
         let read =
@@ -235,7 +235,15 @@ impl SkillLibrary {
             source,
         };
         read.map_err(failed)?;
-        Ok(mark_sources(&String::from_utf8_lossy(&bytes)))
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Returns the sources that the mark of a skill of the person names, broken or not.
+    ///
+    /// # Errors
+    /// If the skill is not the person's, or its file is there and cannot be read.
+    pub fn own_sources(&self, name: &str) -> Result<Vec<String>, SkillError> {
+        self.own_text(name).map(|text| mark_sources(&text))
     }
 
     /// Checks the name and the text of a skill of the person, and returns the folder that is to

@@ -23,6 +23,7 @@ use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
 use crate::agent_state::StartedCall;
+use crate::hook::scrubbed;
 use crate::orphan::is_unreported;
 use crate::recorded_path::recorded_path;
 use crate::session_config::SyncMode;
@@ -334,7 +335,10 @@ impl ToolRunner {
     /// Returns what is asked about a call, without the class and the reason of the question.
     async fn question(&self, call: &ToolCall, entry: &CatalogEntry, arguments: &Value) -> Question {
         let (command, mut others) = shown_call(entry.tool.spec(), arguments);
-        others.extend(entry.tool.question_details(arguments, &self.cx.view).await);
+        let secrets = &self.cx.shared.config.secrets;
+        for (name, detail) in entry.tool.question_details(arguments, &self.cx.view).await {
+            others.insert(name, scrubbed(secrets, &detail).into_owned());
+        }
         Question {
             agent: self.cx.view.id().clone(),
             goal: self.cx.view.spec.goal.clone(),

@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables and of what is put into them. Any other is thrown away.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// The name of the file in the folder of the index.
 const FILE: &str = "index.sqlite";
 /// What SQLite puts beside a database, by the ending of its name.

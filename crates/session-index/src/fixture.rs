@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use deputize_core::compaction::{Compaction, ReplacedPart, SummaryRequest};
 use deputize_core::event::{Journal as _, ToolEnd};
 use deputize_core::message::{CallStatus, ModelText, UserMessage};
-use deputize_core::model::Reply;
+use deputize_core::model::{Reply, Usage};
 use deputize_core::sanitize::FrameSecret;
 use deputize_core::{AgentId, CallId, Cancel, Event, Record, SessionId, ToolResult};
 use deputize_runtime::{Header, ReadError, SessionDir, SessionFile, top_agent};
@@ -61,6 +62,24 @@ pub(crate) fn fetched(source: &str) -> Event {
 /// The end of a call that returned this text.
 pub(crate) fn returned(text: &str) -> Event {
     ended("terminal", text, "tool:terminal")
+}
+
+/// A compaction of the conversation before it.
+pub(crate) fn compacted() -> Event {
+    Event::Compaction(Box::new(Compaction {
+        part: ReplacedPart { first: 0, end: 1, kept: Vec::new() },
+        text: "A summary".to_owned(),
+        bytes_before: 2,
+        bytes_after: 1,
+        path: "/s.jsonl".into(),
+        request: SummaryRequest {
+            model: "m".to_owned(),
+            usage: Usage::default(),
+            estimated: false,
+            cost_usd: None,
+            ms: 1,
+        },
+    }))
 }
 
 fn ended(tool: &str, text: &str, source: &str) -> Event {

@@ -43,7 +43,8 @@ impl SessionIndex {
         self.sessions.path().join(FOLDER)
     }
 
-    /// Searches all sessions but `except`. It blocks the thread: some milliseconds if little has
+    /// Searches all sessions; of `except` only what its top agent's conversation has lost by a
+    /// compaction. It blocks the thread: some milliseconds if little has
     /// changed since the last search, seconds if there is no index yet.
     ///
     /// # Errors

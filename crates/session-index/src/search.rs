@@ -22,7 +22,7 @@ const FIND: &str = "
     SELECT entry.id, entry.session, session.name, entry.seq, entry.at, entry.agent, entry.kind
     FROM (
         SELECT rowid AS id, bm25(TABLE) AS points FROM TABLE
-        WHERE TABLE MATCH ?1 AND rowid NOT IN (SELECT id FROM entry WHERE session = ?2)
+        WHERE TABLE MATCH ?1 AND rowid NOT IN (SELECT id FROM entry WHERE session = ?2 AND seq > ?5)
         ORDER BY rowid DESC LIMIT ?4
     ) AS matching
     JOIN entry ON entry.id = matching.id JOIN session ON session.id = entry.session
@@ -34,7 +34,7 @@ const FIND: &str = "
 pub(crate) struct Search<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) query: &'a SearchQuery,
-    /// A session that is left out.
+    /// A session of which only what its top agent's conversation has lost is searched.
     pub(crate) except: Option<&'a SessionId>,
     pub(crate) limits: SearchLimits,
 }
@@ -111,20 +111,22 @@ impl Search<'_> {
         expression: &str,
         most: usize,
     ) -> rusqlite::Result<Vec<Match>> {
-        let except = match self.except {
-            Some(session) => self
-                .connection
-                .query_row("SELECT id FROM session WHERE name = ?1", [session.as_str()], |row| {
-                    row.get(0)
-                })
-                .optional()?,
-            None => None,
-        };
+        let (except, compacted) = self.left_out()?;
         let mut rows = self.connection.prepare(&FIND.replace("TABLE", kind.table()))?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let ranked = if kind == EntryKind::Result { RESULTS_RANKED } else { i64::MAX };
-        let values = params![expression, except.unwrap_or(-1_i64), most, ranked];
+        let values = params![expression, except, most, ranked, compacted];
         rows.query_map(values, Match::of_row)?.collect()
+    }
+
+    /// Returns the session that is left out, and the record behind which it is: its last compaction.
+    fn left_out(&self) -> rusqlite::Result<(i64, i64)> {
+        let sql = "SELECT id FROM session WHERE name = ?1";
+        let name = self.except.map(SessionId::as_str);
+        let row = self.connection.query_row(sql, [name], |row| row.get(0)).optional()?;
+        let Some(id) = row else { return Ok((-1, -1)) };
+        let compacted = stored_fold(self.connection, id)?.compacted;
+        Ok((id, compacted.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(-1)))
     }
 
     /// Returns the session of a match among those found; `None` if there is no room for another.

@@ -40,6 +40,8 @@ pub(crate) struct SessionFold {
     pub(crate) goal: String,
     /// What its agents read from outside of the machine.
     pub(crate) outside: SourceSet,
+    /// The record of the last compaction of its top agent, whose conversation lacks what stands before it.
+    pub(crate) compacted: Option<u64>,
     /// Agents whose first message, which repeats their task, is still to come.
     opening: BTreeSet<String>,
 }
@@ -161,6 +163,10 @@ impl SessionFold {
             "agent.end" => {
                 let EndFields { external, text } = event(record)?;
                 text.filter(|_| external).map(|text| (EntryKind::Reply, text))
+            }
+            "compaction" => {
+                self.compacted = Some(seq).filter(|_| depth == 0).or(self.compacted);
+                None
             }
             _ => None,
         }?;

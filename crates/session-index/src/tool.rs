@@ -105,7 +105,7 @@ fn answer(args: &Args, cx: &ToolCx) -> ToolCallResult {
     })
 }
 
-/// Searches all sessions but the one that calls: its words are in the conversation.
+/// Searches all sessions; of the one that calls, what is in the conversation is left out.
 fn search(index: &SessionIndex, query: &str, cx: &ToolCx) -> Result<ToolOutput, IndexError> {
     let query = SearchQuery::parse(query)?;
     let own = &cx.agent.session.id;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deputize_core::process::ProcessExit;
 use deputize_core::process_recorder::{ProcessRecords, process_id};
 use deputize_core::sanitize::for_verbatim_line;
-use deputize_core::tool::{CallCheck, HarmlessCalls, spec_of};
+use deputize_core::tool::{CallCheck, CallRisk, HarmlessCalls, spec_of};
 use deputize_core::wording::count;
 use deputize_core::{
     AgentView, ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError,
@@ -79,7 +79,9 @@ impl TypedTool for Process {
             }),
             examples: vec![Example { title: "What runs", arguments }],
             kind: ToolKind::Execute,
-            // What a shell in the background reads is a command as well.
+            // The rules of commands say nothing of what another program than a shell makes of it.
+            risk: Some(CallRisk::unbounded()),
+            // What a shell in the background reads is a command as well, so none that never runs.
             subject: Subject::new(
                 Some("background command".into()),
                 "action",

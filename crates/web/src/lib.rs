@@ -26,6 +26,7 @@ mod converter;
 mod fetch_client;
 mod fetch_error;
 mod media_type;
+mod page_versions;
 mod percent_decode;
 mod search;
 mod settings;

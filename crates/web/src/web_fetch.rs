@@ -15,6 +15,7 @@ use crate::convert::{Conversion, ConvertedText};
 use crate::fetch_client::{FetchClient, FetchedPage, shown};
 use crate::fetch_error::FetchError;
 use crate::media_type::{DocumentKind, decode};
+use crate::page_versions::PageVersions;
 use crate::settings::Settings;
 use deputize_http::host_of;
 
@@ -55,7 +56,10 @@ impl TypedTool for WebFetch {
         let settings = Settings::of(cx);
         let document = fetch(&args, &settings, cx).await;
         let document = document.map_err(|error| error.into_tool_error(&settings.setting_names))?;
-        document.part(args.offset, settings.fetch.page_bytes)
+        let versions = cx.agent.store.get_or_insert_with(PageVersions::default);
+        let has_changed = versions.record(&args.url, args.whole, &document.text.text).await;
+        let part = document.part(args.offset, settings.fetch.page_bytes);
+        if args.offset > 0 && has_changed { part_of_another(part) } else { part }
     }
 }
 
@@ -135,6 +139,18 @@ const fn no_text_note(kind: DocumentKind) -> &'static str {
         DocumentKind::Html => "the page has no text: a script may be needed to show it",
         DocumentKind::Pdf => "the PDF file has no text: its pages may be images",
         DocumentKind::Text | DocumentKind::Json => "the document is empty",
+    }
+}
+
+/// Returns a part with a note that the part before it was one of another text.
+fn part_of_another(part: ToolCallResult) -> ToolCallResult {
+    const NOTE: &str = "the page has changed since the part before: read it from its beginning";
+    match part {
+        Ok(mut output) => {
+            output.notes.push(NOTE.to_owned());
+            Ok(output)
+        }
+        Err(_) => Err(ToolError::refused(NOTE)),
     }
 }
 

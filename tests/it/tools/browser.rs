@@ -1,5 +1,7 @@
 //! The tools of the browser: a real Chromium against servers on this machine.
 
+mod elements;
+
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,6 +1,7 @@
 //! Background commands, with real processes.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use deputize_core::model::Reply;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{blocks, calls_in_order};
 use crate::kill::{kill, resume};
-use crate::program::{ChatRequest, Lab, RunningProgram, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model, sees};
 
 const AUTO: [&str; 4] = ["--approve", "auto", "--output", "events"];
 
@@ -320,6 +321,27 @@ async fn a_command_is_judged_in_the_directory_of_its_shell() {
         assert!(stopped.contains("never runs here"), "{results:#?}");
     }
     assert!(!lab.path("kept.txt").exists() && lab.path("work").exists());
+}
+
+/// What is no dangerous command may be anything to the program that reads it.
+#[tokio::test]
+async fn no_input_of_a_program_counts_as_safe() {
+    let lab = Lab::new();
+    let text = "import shutil\nshutil.rmtree('.')\n";
+    let calls = vec![background("cat"), process("write", &json!({"text": text}))];
+    let server = model(calls_in_order(calls)).await;
+    let (mut person, running) = lab.on_terminal(&server, &["Go"]);
+    let question = sees(&person, "Run it? [y/N] ").await;
+    let unbounded = "it would run with all your rights, and no sandbox holds it.\r\n";
+    assert!(question.contains(&format!("\nsafe: {unbounded}")), "{question}");
+    person.write_all(b"y\n").unwrap();
+    let question = sees(&person, "Run it? [y/N] ").await;
+    for shown in ["  | shutil.rmtree('.')", "with input of: \"cat\"", "\ndangerous: "] {
+        assert!(question.contains(shown), "{question}\n--- wanted ---\n{shown}");
+    }
+    assert!(question.contains(&format!("\ndangerous: {unbounded}")), "{question}");
+    person.write_all(b"n\n").unwrap();
+    running.end().await.with_code(0);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
@@ -86,6 +87,28 @@ pub(super) fn port(server: &MockServer) -> String {
 
 pub(super) fn allowing(server: &MockServer) -> String {
     format!("fetch.allow_hosts=[\"127.0.0.1:{0}\",\"localhost:{0}\"]", port(server))
+}
+
+/// Each part is fetched anew, and may be one of another text.
+#[tokio::test]
+async fn a_part_of_a_page_that_has_changed_says_so() {
+    let asked = AtomicUsize::new(0);
+    let site = MockServer::start_with(move |_| {
+        let line = match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => "0123456789\n",
+            1 | 2 => "9876543210\n",
+            _ => "x",
+        };
+        MockAnswer::body("text/plain", line.repeat(10_000))
+    });
+    let site = site.await.unwrap();
+    let part = |offset: usize| json!({"url": format!("http://127.0.0.1:{}/log", port(&site)), "offset": offset});
+    let calls = [0, 65_536, 65_536, 65_536, 0].map(part).to_vec();
+    let read = fetched(&Lab::new(), &[allowing(&site)], calls).await;
+    let note = "the page has changed since the part before: read it from its beginning";
+    let noted: Vec<bool> = read.iter().map(|read| read.contains(note)).collect();
+    assert_eq!(noted, [false, true, false, true, false], "{read:#?}");
+    assert!(read[1].contains("bytes 65536 to 110000 of 110000"), "{}", read[1]);
 }
 
 #[tokio::test]

@@ -44,6 +44,7 @@ fn terminal() -> (File, TerminalApprover) {
     let person = TerminalApprover {
         screen: Some(Arc::new(screen)),
         terminal: PathBuf::from(name),
+        timeout: ANSWER_TIMEOUT,
         turn: Mutex::new(()),
     };
     (File::from(person_end), person)
@@ -267,6 +268,29 @@ fn a_typed_line_is_an_option_the_default_or_words() {
         "\nThe agent asks:\n  | Which\n  | \\u{1b}[2Jone?\n  1) red\n  2) green\\u{7}\nYour answer (a \
          number, or your words) [Enter: bl\\u{7}\\nue]: "
     );
+}
+
+/// No time at all is left, so that nobody waits here.
+#[test]
+fn a_question_without_an_answer_ends_when_its_time_is_over() {
+    let (mut terminal, mut person) = terminal();
+    assert_eq!(person.timeout, Duration::from_secs(600));
+    person.timeout = Duration::ZERO;
+    // The other end is held open, so that the terminal keeps what is written.
+    let _held = OpenOptions::new().read(true).write(true).open(&person.terminal).unwrap();
+    let asked = PersonQuestion {
+        agent: root(),
+        text: "Which?".to_owned(),
+        options: Vec::new(),
+        default: Some("red".to_owned()),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(person.ask_person(&asked, &Cancel::new()));
+    assert_eq!(answer, PersonAnswer::TimedOut { seconds: 0 });
+    let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
+    assert_eq!(answer, ApprovalAnswer::no("no answer in time"));
+    let shown = until_prompt(&mut terminal, "[y/N] no\r\n");
+    assert!(shown.contains("Your answer [Enter: red]: "), "{shown}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use deputize_core::source::Source;
 
 use super::*;
 use crate::entry::EntryKind;
-use crate::fixture::{SessionFolder, called, fetched, replied, returned, said, started};
+use crate::fixture::{SessionFolder, called, compacted, fetched, replied, returned, said, started};
 use crate::search::RESULTS_RANKED;
 
 /// Two sessions, of which the second read a page.
@@ -154,6 +154,31 @@ fn a_session_can_be_left_out_and_limits_are_said() {
         assert_eq!(found.has_more_sessions, has_more_sessions, "{sessions}");
     }
     assert!(!search("clock", None, 1).has_more);
+}
+
+/// What a compaction took from the conversation is found, also by the session itself.
+#[test]
+fn of_a_session_that_is_left_out_what_stands_before_its_last_compaction_is_found() {
+    let folder = SessionFolder::new();
+    folder.add("s1", [started("s1", "Mend the kite"), replied("The first kite flew.")]);
+    let except = SessionId::new("s1".to_owned()).unwrap();
+    let found = || {
+        let query = SearchQuery::parse("kite").unwrap();
+        let limits = SearchLimits::default();
+        let found = folder.index().search(&query, Some(&except), limits, &Cancel::new()).unwrap();
+        let texts = found.sessions.into_iter().flat_map(|session| session.texts);
+        let mut records: Vec<u64> = texts.map(|text| text.record).collect();
+        records.sort_unstable();
+        records
+    };
+    assert!(found().is_empty());
+    let of_child = [("a".to_owned(), compacted())];
+    folder.add_of("s1", of_child).unwrap();
+    assert!(found().is_empty(), "the conversation of a child is another one");
+    folder.add("s1", [compacted(), replied("A second kite.")]);
+    assert_eq!(found(), [0, 1]);
+    folder.add("s1", [compacted(), replied("A third kite.")]);
+    assert_eq!(found(), [0, 1, 4]);
 }
 
 #[test]

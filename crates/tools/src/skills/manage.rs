@@ -1,20 +1,27 @@
 //! `skill_manage`: what an agent learned, for later sessions.
 
 use deputize_core::outside_sources::OutsideSources;
-use deputize_core::sanitize::Secrets;
+use deputize_core::sanitize::{Secrets, for_terminal_line};
 use deputize_core::source::Source;
 use deputize_core::tool::{CallCheck, CallRisk, spec_of};
+use deputize_core::wording::count;
 use deputize_core::{
-    ArgumentRole, Effects, Example, ParentOnly, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool,
+    AgentView, ArgumentRole, Effects, Example, ParentOnly, Subject, ToolCallResult, ToolCx,
+    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_documents::{SkillError, SkillLibrary, marked_skill};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 
-use super::{check_for_models, library, tool_error};
+use super::{LIST_CHARS, check_for_models, library, tool_error};
 use crate::blocking::{blocking, still_wanted};
+use crate::diff::FileDiff;
 use crate::secret_text::secret_in;
+
+/// Lines of a change in a question.
+const QUESTION_LINES: usize = 80;
 
 const DESCRIPTION: &str = "Write a skill for later sessions.";
 
@@ -121,6 +128,13 @@ impl TypedTool for SkillManage {
         Ok(CallCheck::Accepted)
     }
 
+    async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+        let library = library(&agent.session.settings);
+        let details = spawn_blocking(move || lost_text(&args, &library)).await;
+        let details = details.ok().into_iter().flatten();
+        details.map(|(name, text)| (name.to_owned(), Value::String(text))).collect()
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         blocking(cx, move |cx| {
             still_wanted(cx)?;
@@ -158,6 +172,38 @@ impl TypedTool for SkillManage {
 }
 
 deputize_core::register_tool!("skills", SkillManage);
+
+/// Returns what a call would remove or change, by its names in a question. Of a skill that is not there
+/// the call will tell.
+fn lost_text(args: &Args, library: &SkillLibrary) -> Vec<(&'static str, String)> {
+    let Ok(old) = library.own_text(&args.name) else { return Vec::new() };
+    match args.action {
+        SkillAction::Create => Vec::new(),
+        SkillAction::Edit => {
+            let new = args.content.as_deref().unwrap_or_default();
+            let (mut diff, more) = FileDiff::of(&old, new).first(QUESTION_LINES);
+            if let Some(more) = more {
+                diff.push_str(&format!("\n[{more}]"));
+            }
+            vec![("what changes", diff)]
+        }
+        SkillAction::Remove => vec![("present skill", present_skill(&args.name, &old, library))],
+    }
+}
+
+/// Returns the size of a skill of the person, its description and how many files are beside it.
+fn present_skill(name: &str, text: &str, library: &SkillLibrary) -> String {
+    let mut present = count(text.len() as u64, "byte");
+    if let Ok(skill) = library.read(name, None) {
+        let files = skill.files.len() + skill.more_files;
+        if files > 0 {
+            present.push_str(&format!(" and {} beside it", count(files as u64, "file")));
+        }
+        let description = for_terminal_line(&skill.skill.description, LIST_CHARS);
+        present.push_str(&format!(": {description}"));
+    }
+    present
+}
 
 /// Returns the text to write, with a mark of what this agent has read from outside, and of what
 /// stood in the mark before.

@@ -90,6 +90,35 @@ async fn a_skill_is_created_edited_and_removed() {
 }
 
 #[tokio::test]
+async fn a_question_shows_what_an_edit_changes_and_what_a_removal_takes() {
+    let bench = bench();
+    let old = text("notes", "Notes.");
+    bench.put("user/notes/SKILL.md", &old);
+    bench.put("user/notes/more.md", "More.\n");
+    let shown = async |arguments| {
+        let args = serde_json::from_value(arguments).unwrap();
+        serde_json::Value::Object(SkillManage.question_details(args, &bench.cx.agent).await)
+    };
+    let new = old.replace("Do notes.", "Do others.");
+    let edit = json!({"action": "edit", "name": "notes", "content": new});
+    let shown_edit = shown(edit).await;
+    let diff = shown_edit["what changes"].as_str().unwrap();
+    assert!(diff.ends_with(" ---\n-Do notes.\n+Do others."), "{diff}");
+    let long = format!("{old}{}", "line\n".repeat(200));
+    let shown_edit = shown(json!({"action": "edit", "name": "notes", "content": long})).await;
+    let diff = shown_edit["what changes"].as_str().unwrap();
+    assert!(diff.ends_with(" of the diff left out]") && diff.lines().count() == 81, "{diff}");
+    let remove = |name: &str| json!({"action": "remove", "name": name});
+    let present = format!("{} bytes and 1 file beside it: Notes.", old.len());
+    assert_eq!(shown(remove("notes")).await, json!({"present skill": present}));
+    bench.put("user/notes/SKILL.md", "no front matter");
+    assert_eq!(shown(remove("notes")).await, json!({"present skill": "15 bytes"}));
+    assert_eq!(shown(remove("split-work")).await, json!({}));
+    let create = json!({"action": "create", "name": "notes", "content": old});
+    assert_eq!(shown(create).await, json!({}));
+}
+
+#[tokio::test]
 async fn a_skill_written_after_reading_from_outside_is_marked() {
     let bench = bench();
     let call = |arguments| bench.call(SkillManage, arguments);
