@@ -89,9 +89,8 @@ fn article(page: VisiblePage, url: &str) -> Result<ConvertedText, Option<Visible
 /// Returns a page as Markdown without these elements.
 fn markdown(page: &Document, skipped: &[&str]) -> String {
     make_tables_even(page);
-    for name in BLOCKS.iter().filter(|name| !skipped.contains(name)) {
-        page.select(name).rename("div");
-    }
+    let blocks: Vec<&str> = BLOCKS.iter().filter(|name| !skipped.contains(name)).copied().collect();
+    page.select(&blocks.join(",")).rename("div");
     page.md(Some(skipped)).to_string()
 }
 
