@@ -89,7 +89,7 @@ impl Tool for DescribedTool {
     }
 }
 
-/// Gives each question its first answer.
+/// Gives each question its first answer, or a yes.
 struct FirstOption;
 
 impl AskPerson for FirstOption {
@@ -98,7 +98,7 @@ impl AskPerson for FirstOption {
         question: &'a PersonQuestion,
         _: &'a Cancel,
     ) -> BoxFuture<'a, PersonAnswer> {
-        let answer = question.options.first().cloned().unwrap_or_default();
+        let answer = question.options.first().cloned().unwrap_or_else(|| "Yes".to_owned());
         Box::pin(ready(PersonAnswer::Text(answer)))
     }
 }

@@ -237,7 +237,7 @@ mod tests {
           new newer
         ");
         writer.add(&root(), renamed("b", "c"));
-        assert!(tell(&writer).contains("\n  ren a → c +3 -2 in 3 changes\n"), "{}", tell(&writer));
+        assert!(tell(&writer).contains("\n  ren a → c +3 -2 in 4 changes\n"), "{}", tell(&writer));
         let removed = vec![ToolEffect::FileRemoved { path: "/repo/project/c".into() }];
         let kept = writer.records.len();
         writer.add(&root(), returned(CALL, "apply_patch", CallStatus::Ok, "ok", removed));

@@ -9,7 +9,7 @@ use deputize_core::Clock;
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Url};
 
-use super::direct::DirectClient;
+use super::direct::{ConnectionReuse, DirectClient};
 use super::keys::KeyRings;
 use super::transport::{AGENT, Transport};
 use super::transport_error::library_chain;
@@ -42,15 +42,6 @@ pub struct HttpClient {
     pub(super) clock: Arc<dyn Clock>,
     clients: Arc<Mutex<BTreeMap<ClientKey, Transport>>>,
     pub(super) rings: Arc<KeyRings>,
-}
-
-/// What becomes of a connection after a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ConnectionReuse {
-    /// It serves the next request as well.
-    Idle,
-    /// It is closed.
-    Nothing,
 }
 
 /// What endpoints must have in common to share connections.

@@ -23,7 +23,6 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tower_service::Service as _;
 
-use super::client::ConnectionReuse;
 use super::transport_error::TransportError;
 
 /// Limits on the connections that nobody uses: their number, and their age.
@@ -35,6 +34,15 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_TRIES: u32 = 3;
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const RECEIPT: Duration = Duration::from_secs(30);
+
+/// What becomes of a connection after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ConnectionReuse {
+    /// It serves the next request as well.
+    Idle,
+    /// It is closed.
+    Nothing,
+}
 
 /// Sends requests to one server.
 #[derive(Clone)]
