@@ -11,7 +11,8 @@ use crate::tool_names::{code, sources};
 const PROGRAM: [&str; 2] = ["crates/cli", "crates/config"];
 
 /// Sources that name the options of other programs, such as `docker --context`.
-const OTHER_PROGRAMS: [&str; 2] = ["crates/policy/src/evaluator", "crates/policy/src/rules"];
+const OTHER_PROGRAMS: [&str; 3] =
+    ["crates/policy/src/file_contents.rs", "crates/policy/src/program", "crates/policy/src/rules"];
 
 /// The texts that look like words of the program and are none, with the reason.
 const ALLOWED: [(&str, &str); 1] = [

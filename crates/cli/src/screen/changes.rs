@@ -237,14 +237,14 @@ mod tests {
           new newer
         ");
         writer.add(&root(), renamed("b", "c"));
-        assert!(tell(&writer).contains("\n  ren a → c +3 -2 in 4 changes\n"), "{}", tell(&writer));
+        assert!(tell(&writer).contains("\n  ren a → c +3 -2 in 3 changes\n"), "{}", tell(&writer));
         let removed = vec![ToolEffect::FileRemoved { path: "/repo/project/c".into() }];
         let kept = writer.records.len();
         writer.add(&root(), returned(CALL, "apply_patch", CallStatus::Ok, "ok", removed));
         assert!(tell(&writer).contains("\n  del a\n"), "{}", tell(&writer));
         writer.records.truncate(kept);
         writer.add(&root(), renamed("c", "a"));
-        assert!(tell(&writer).contains("\n  mod a +4 -3\n"), "{}", tell(&writer));
+        assert!(tell(&writer).contains("\n  mod a +4 -3 in 4 changes\n"), "{}", tell(&writer));
     }
 
     #[test]
