@@ -291,7 +291,11 @@ async fn the_web_tools_keep_the_contract() {
         assert!(refused.to_string().contains("may not use the network"), "{name}: {refused}");
         let check = ToolCheck::new(&tool).lend(settings.clone()).with_network().call(call);
         let checked = soon("the check", check.run()).await.unwrap();
-        assert_eq!((checked.calls, server.requests().is_empty()), (6 * (1 + examples), false), "{name}");
+        assert_eq!(
+            (checked.calls, server.requests().is_empty()),
+            (6 * (1 + examples), false),
+            "{name}"
+        );
     }
 }
 

@@ -12,6 +12,8 @@ mod mcp;
 mod memory;
 mod new;
 mod options;
+#[cfg(test)]
+mod page_commands;
 mod plugin;
 mod policy;
 mod profiles;
