@@ -142,14 +142,15 @@ fn first_request(
     let denied = lacks(child, parent);
     // The list that it is sent is its parent's, which has no tool that cannot be used now.
     let is_declared = |tool: &&ToolName| parent.declared.iter().any(|it| it.name == **tool);
-    let declared: Vec<ToolName> = child.tools.iter().filter(is_declared).cloned().collect();
+    let only: Option<Vec<ToolName>> =
+        (preserves && fewer).then(|| child.tools.iter().filter(is_declared).cloned().collect());
     let prompt = child_prompt(&ChildPrompt {
         goal: &task.goal,
         context: task.context.as_deref(),
         is_fork: task.is_fork,
         profile: profile_of(task, config),
         workspace: Some(cwd(parent, config)).filter(|cwd| cwd.is_absolute()),
-        only: Some(declared.as_slice()).filter(|_| preserves && fewer),
+        only: only.as_deref(),
         denied: &denied,
         nesting: (child.role == Role::Orchestrator)
             .then(|| Nesting { depth: parent.spec.depth + 1, leaf_depth: config.leaf_depth() }),

@@ -55,7 +55,6 @@ fn command_words(line: &str) -> Option<Vec<String>> {
 /// Returns whether the program's name begins a command there.
 fn is_command(line: &str) -> bool {
     let before = line.split("deputize ").next().unwrap_or_default();
-    let before = before.trim_end_matches("target/debug/").trim_end_matches("target/release/");
     let assigns = |word: &str| word.contains('=');
     before.is_empty()
         || before.ends_with("| ")

@@ -40,7 +40,9 @@ pub(super) fn activity_text(agent: &AgentSnapshot) -> String {
             let command = agent.calls.question().map(|question| question.command.as_str());
             format!("asks: {}", for_verbatim_line(command.unwrap_or_default(), GOAL_CHARS))
         }
-        AgentActivity::Resting => rest_text(agent),
+        AgentActivity::Resting => {
+            command_wait(agent).unwrap_or_else(|| "waits for its children".to_owned())
+        }
         AgentActivity::Stalled => {
             let tool = agent.stall().and_then(|stall| stall.tool.as_deref());
             tool.map_or_else(|| "stalled".to_owned(), |tool| format!("stalled in {tool}"))
@@ -49,14 +51,12 @@ pub(super) fn activity_text(agent: &AgentSnapshot) -> String {
     }
 }
 
-/// Returns what an agent waits for that has answered.
-pub(super) fn rest_text(agent: &AgentSnapshot) -> String {
+/// Returns which commands an agent waits for that has answered; `None` if it waits for none.
+pub(super) fn command_wait(agent: &AgentSnapshot) -> Option<String> {
     let commands = agent.processes.iter().filter(|process| process.notify);
     let commands: Vec<&str> = commands.map(|process| process.process.as_str()).collect();
-    match commands.as_slice() {
-        [] => "waits for its children".to_owned(),
-        commands => format!("has answered, and waits for {}", commands.join(", ")),
-    }
+    let waits = format!("has answered, and waits for {}", commands.join(", "));
+    (!commands.is_empty()).then_some(waits)
 }
 
 /// Returns why an agent did not complete, whole, on one line.

@@ -14,10 +14,9 @@ use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::{for_terminal, for_terminal_line, for_verbatim_line};
 use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status};
 use deputize_runtime::SessionSnapshot;
-use deputize_runtime::snapshot::AgentSnapshot;
 
 use super::Detail;
-use super::agent_text::{goal_text, rest_text};
+use super::agent_text::{command_wait, goal_text};
 use super::call_groups::{CallGroups, nested_words};
 use super::call_result::{not_begun, returned};
 use super::line::{ScreenLine, Style};
@@ -323,13 +322,6 @@ fn stall_words(tool: Option<&str>, idle_ms: u64) -> String {
     format!("stalled{}: no progress for {}", place.unwrap_or_default(), seconds(idle_ms))
 }
 
-/// Returns which commands an agent waits for, if any: children that it waits for have lines of their
-/// own.
-fn command_wait(agent: &AgentSnapshot) -> Option<String> {
-    let waits = agent.processes.iter().any(|process| process.notify);
-    waits.then(|| rest_text(agent))
-}
-
 /// Returns the line that shows a record at this level of detail, if it is shown at all.
 fn line_of_record(
     snapshot: &SessionSnapshot,
@@ -374,6 +366,7 @@ fn line_of_record(
             asking(stall_words(current_tool.as_deref(), *idle_ms))
         }
         Event::SpawnPaused { by, paused } => asking(spawn_pause(by, *paused)),
+        // Children that it waits for have lines of their own.
         Event::AgentRest => dim(command_wait(snapshot.agent(&record.agent)?)?),
         Event::AgentEnd(outcome) => {
             let why = reasons.words_of_end(&record.agent, outcome);

@@ -164,7 +164,7 @@ impl MemoryFiles {
         sources: &[String],
     ) -> Result<String, MemoryFileError> {
         let mut mark = SourceMark::default();
-        mark.extend(sources.iter().cloned());
+        mark.add(sources);
         let entry = mark.entry(&self.check_entry(text)?);
         self.change(topic, |entries| {
             if entries.contains(&entry) {
@@ -193,7 +193,7 @@ impl MemoryFiles {
             let index = one_with(entries, topic, old)?;
             let before = entries.remove(index);
             let (_, mut mark) = SourceMark::split(&before);
-            mark.extend(sources.iter().cloned());
+            mark.add(sources);
             written = mark.entry(&text);
             entries.insert(index, written.clone());
             Ok(())

@@ -27,15 +27,17 @@ impl SourceMark {
         for label in labels.split(", ") {
             match label.strip_suffix(MORE).and_then(|count| count.parse::<usize>().ok()) {
                 Some(more) => mark.more = mark.more.saturating_add(more),
-                None => mark.add(label.to_owned()),
+                None => {
+                    mark.named.insert(label.to_owned());
+                }
             }
         }
         (text, mark)
     }
 
-    /// Adds a source by its label.
-    pub(super) fn add(&mut self, label: String) {
-        self.named.insert(label);
+    /// Adds sources by their labels.
+    pub(super) fn add(&mut self, labels: &[String]) {
+        self.named.extend(labels.iter().cloned());
     }
 
     /// Returns the sources that the mark names.
@@ -53,11 +55,5 @@ impl SourceMark {
         } else {
             format!("{text}{MARK}{}]", named.join(", "))
         }
-    }
-}
-
-impl Extend<String> for SourceMark {
-    fn extend<T: IntoIterator<Item = String>>(&mut self, labels: T) {
-        labels.into_iter().for_each(|label| self.add(label));
     }
 }

@@ -61,7 +61,6 @@ pub(super) fn resolve(
     let assembly = &composition.assembly;
     let top = assembly.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
     let authority = assembly.authority(ApproverMode::Deny, top.cwd.clone());
-    let settings = composition.tool_settings();
     let parent = above(
         composition,
         assembly.view(top, authority, composition.tool_settings()),
@@ -77,6 +76,7 @@ pub(super) fn resolve(
     let (Some(spec), Some(dropped)) = (specs.first(), dropped.first()) else {
         return Err(CliError::failed("no child"));
     };
+    let settings = &parent.session.settings;
     let parent = ParentView::of(&parent);
     let external = !assembly.delegation.host.external_needs.is_empty();
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
@@ -90,7 +90,7 @@ pub(super) fn resolve(
         .tools()
         .map(|entry| {
             let why = dropped.iter().find(|dropped| dropped.tool == *entry.name());
-            let missing = match entry.tool.availability(&settings) {
+            let missing = match entry.tool.availability(settings) {
                 Availability::No(why) => Some(why),
                 Availability::Yes => None,
             };
